@@ -1,0 +1,2 @@
+//! Placeholder head, replaced as the crate grows.
+fn main() {}
