@@ -1,1 +1,24 @@
-//! Placeholder head, replaced as the crate grows.
+//! Floor 1 of flott: one process. Subtasks, gates and outputs, operators, state, storage, the built-in connectors.
+//!
+//! Everything here is plain structs with non-blocking steps; a host (floor 2, or the deterministic one in `testing`)
+//! gives them threads, a clock and a network.
+
+#![forbid(unsafe_code)]
+
+pub mod attempt;
+pub mod control;
+pub mod error;
+pub mod io;
+pub mod job_manager;
+pub mod operator;
+pub mod outbox;
+pub mod packet;
+pub mod plan;
+pub mod record;
+pub mod sink;
+pub mod source;
+pub mod subtask;
+pub mod time;
+pub mod worker;
+
+pub use error::{Error, ErrorKind, Result};

@@ -1,0 +1,112 @@
+//! One try at running a job, as every worker of it sees it: immutable, shared, complete.
+
+use crate::control::SubtaskPart;
+use crate::io::Files;
+use crate::operator::Quantum;
+use crate::plan::Plan;
+use crate::source::Threads;
+use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the workers of one attempt are made from.
+#[derive(Clone)]
+pub struct Attempt {
+    /// The attempt's number: its Start slot.
+    pub id: AttemptId,
+    /// What runs.
+    pub plan: Arc<Plan>,
+    /// How many workers, and so subtasks per vertex.
+    pub workers: u16,
+    /// The incarnation of the job.
+    pub incarnation: String,
+    /// The secret that seeds key hashes.
+    pub key_seed: u64,
+    /// Fixed when the incarnation began.
+    pub key_groups: u16,
+    /// The first id that a checkpoint of this attempt can have.
+    pub first_checkpoint: CheckpointId,
+    /// The state to start from; `None` starts empty.
+    pub restore: Option<Restore>,
+    /// This attempt begins an incarnation (R4): sinks claim their targets, and with `overwrite` take over foreign ones.
+    pub claim: Option<Claim>,
+    /// Sizes and times.
+    pub options: WorkerOptions,
+    /// The outside.
+    pub world: World,
+}
+
+/// How a new incarnation treats foreign output (R4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    /// `--overwrite`: take over a target that holds foreign output, and remove that after the first commit.
+    pub overwrite: bool,
+}
+
+/// A checkpoint to restore, with the manifests that its increments need.
+#[derive(Clone, Debug)]
+pub struct Restore {
+    /// The checkpoint.
+    pub checkpoint: CheckpointId,
+    /// By checkpoint id: the one to restore and all bases that it leans on.
+    pub manifests: BTreeMap<CheckpointId, RestoredManifest>,
+    /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
+    pub same_topology: bool,
+}
+
+/// What a worker needs of a manifest.
+#[derive(Clone, Debug)]
+pub struct RestoredManifest {
+    /// By operator name, as the manifest has it: the vertex it ran in then.
+    pub vertex_of: BTreeMap<String, u16>,
+    /// All parts.
+    pub parts: BTreeMap<SubtaskId, SubtaskPart>,
+}
+
+/// Sizes and times of a worker. Defaults as in the contracts.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerOptions {
+    /// Credit window of a channel, in bytes (256 KiB).
+    pub credit_window: usize,
+    /// A batch closes at so many records (1,024) …
+    pub batch_records: usize,
+    /// … or bytes (32 KiB) …
+    pub batch_bytes: usize,
+    /// … or after this time (5 ms).
+    pub batch_delay: Duration,
+    /// How long one subtask's step may last (1 ms).
+    pub quantum: Quantum,
+    /// How many buckets and deletions one scan step visits.
+    pub scan_budget: usize,
+    /// Bytes of a segment that may wait for the storage; above it the worker's subtasks take no records.
+    pub segment_buffer: usize,
+    /// How often a worker reports its progress.
+    pub progress_interval: Duration,
+}
+
+impl Default for WorkerOptions {
+    fn default() -> Self {
+        WorkerOptions {
+            credit_window: 256 << 10,
+            batch_records: 1_024,
+            batch_bytes: 32 << 10,
+            batch_delay: Duration::from_millis(5),
+            quantum: Quantum { time: Duration::from_millis(1), records: u32::MAX },
+            scan_budget: 4_096,
+            segment_buffer: 8 << 20,
+            progress_interval: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The outside world, for connectors.
+#[derive(Clone)]
+pub struct World {
+    /// The file system.
+    pub files: Arc<dyn Files>,
+    /// Threads for connectors that can only block.
+    pub threads: Arc<dyn Threads>,
+    /// Where the print sink prints.
+    pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
+}

@@ -1,0 +1,152 @@
+//! The job manager: wins the log, starts attempts, drives the coordinator, records checkpoints, restarts after failures.
+//!
+//! It is a state machine like the rules it drives: [`JobManager::on`] takes an event with the time and fills an outbox.
+//! The host's I/O runtime serves it in production, the simulator in tests. It never touches storage, clock or threads itself.
+
+use crate::attempt::Attempt;
+use crate::control::{ToManager, ToWorker};
+use crate::error::Error;
+use crate::io::{StorageReply, StorageRequest, Ticket};
+use crate::time::Time;
+use flott_checkpoint::{AttemptId, CheckpointId, Mode};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What happens to a job manager.
+#[derive(Debug)]
+pub enum ManagerEvent {
+    /// Begin: win a Start, restore, run.
+    Begin,
+    /// An answer of the storage.
+    Storage(Ticket, StorageReply),
+    /// Mail from a worker.
+    Worker(ToManager),
+    /// All workers of an attempt are gone; with the error that ended it, if the host knows one (a panic).
+    AttemptEnded {
+        /// Which attempt.
+        attempt: AttemptId,
+        /// Why, if not because it was done or told to stop.
+        error: Option<Error>,
+    },
+    /// The moment that was asked for has come.
+    Tick,
+    /// The user wants something.
+    Command(Command),
+}
+
+/// What a user can ask of a running job.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Stop with a final checkpoint, without draining.
+    Stop,
+    /// Stop at once: no checkpoint.
+    Cancel,
+    /// Take a checkpoint now; a full one if asked for.
+    Checkpoint {
+        /// No base.
+        full: bool,
+    },
+    /// Take a savepoint as soon as nothing is pending.
+    Savepoint,
+    /// Take the next checkpoints in another mode.
+    SetMode(Mode),
+    /// Take the next checkpoints at another interval.
+    SetInterval(Duration),
+}
+
+/// What a job manager wants done.
+#[derive(Default)]
+pub struct ManagerOutbox {
+    /// Requests to the checkpoint storage.
+    pub storage: Vec<(Ticket, StorageRequest)>,
+    /// Start the workers of this attempt; only when none runs.
+    pub start: Option<Arc<Attempt>>,
+    /// Stop the workers of the running attempt, whatever they do; answered by `AttemptEnded`.
+    pub stop_attempt: Option<AttemptId>,
+    /// Mail for workers.
+    pub mail: Vec<(u16, ToWorker)>,
+    /// What a user wants to know.
+    pub events: Vec<JobEvent>,
+    /// Send a `Tick` at this moment, instead of any earlier wish.
+    pub wake_at: Option<Time>,
+    /// The job is over.
+    pub done: Option<Outcome>,
+}
+
+/// How a job ended.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// All input is processed and committed.
+    Finished {
+        /// The final checkpoint; `None` with checkpoints off.
+        checkpoint: Option<CheckpointId>,
+        /// It had finished before this process began (C3).
+        before: bool,
+    },
+    /// Stopped as asked, with a final checkpoint.
+    Stopped {
+        /// The final checkpoint.
+        checkpoint: Option<CheckpointId>,
+    },
+    /// Stopped at once, as asked.
+    Cancelled,
+    /// The error says what the exit code is.
+    Failed(Error),
+}
+
+/// What a user is told while a job runs.
+#[derive(Debug, Clone)]
+pub enum JobEvent {
+    /// An attempt began with nothing restored.
+    Started {
+        /// Its number.
+        attempt: AttemptId,
+        /// Its workers.
+        workers: u16,
+    },
+    /// An attempt began with a restored checkpoint.
+    Restored {
+        /// Its number.
+        attempt: AttemptId,
+        /// The checkpoint.
+        checkpoint: CheckpointId,
+        /// Its workers.
+        workers: u16,
+    },
+    /// A checkpoint is recorded.
+    Completed {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// How it was taken.
+        mode: Mode,
+        /// From trigger to record.
+        duration: Duration,
+        /// Bytes written for it.
+        bytes: u64,
+    },
+    /// A checkpoint will not be recorded.
+    Aborted {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// Why.
+        reason: String,
+    },
+    /// The job restarts.
+    Restart {
+        /// How many times in this process so far.
+        restarts: u64,
+        /// After this time.
+        delay: Duration,
+        /// Why.
+        error: Error,
+    },
+    /// Something that the user should know and that stops nothing.
+    Warning(String),
+    /// Records so far, over all workers of this attempt.
+    Progress {
+        /// Records that sources gave out.
+        records_in: u64,
+        /// Records that sinks took.
+        records_out: u64,
+    },
+}

@@ -1,0 +1,192 @@
+//! Operators and the chains they form.
+//!
+//! A chain is a tree of operators that run in one subtask: each owns the next and hands it one record at a time through a
+//! `dyn` call. The head checks between two records whether it may take another ([`Context::may_take`]): credits, time
+//! quantum, a full segment buffer, a sink that is not ready. What one record causes is never interrupted.
+//!
+//! An operator never sees a barrier (the subtask does), never blocks, and keeps no state of its own but what is declared.
+
+use crate::error::Result;
+use crate::outbox::Outbox;
+use crate::record::{AnyBatch, Batch, Record};
+use crate::time::{Clock, Time, Timestamp, Watermark};
+use std::cell::Cell;
+
+/// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
+pub trait Operator<T> {
+    /// Takes one record.
+    ///
+    /// # Errors
+    /// If user code or the sink fails; ends the attempt.
+    fn on_record(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()>;
+
+    /// Takes a signal and hands it on.
+    ///
+    /// # Errors
+    /// As `on_record`, for what the signal makes the operator emit.
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()>;
+}
+
+/// A boxed consumer: what an operator owns of the rest of its chain.
+pub type Next<T> = Box<dyn Operator<T>>;
+
+/// What runs through a chain besides records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Signal {
+    /// The watermark of the chain's inputs moved, or they fell idle or became active.
+    Watermark(Watermark),
+    /// Some timer may be due: fire those up to [`Context::now`].
+    Time,
+    /// Emit what is buffered: the cut follows.
+    Flush,
+    /// No record follows.
+    End,
+}
+
+/// The erased face of a whole chain.
+pub trait Chain {
+    /// Takes records out of a batch of a numbered input until it is empty or [`Context::may_take`] says no.
+    ///
+    /// # Errors
+    /// As [`Operator::on_record`]; names the input and the record.
+    fn on_batch(&mut self, input: u8, batch: &mut dyn AnyBatch, cx: &mut Context<'_>) -> Result<()>;
+
+    /// Hands a signal through the chain.
+    ///
+    /// # Errors
+    /// As [`Operator::on_signal`].
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()>;
+}
+
+/// The head of a chain whose inputs all carry the same type.
+pub struct Head<T> {
+    next: Next<T>,
+    taken: u64,
+}
+
+impl<T: Record> Head<T> {
+    /// A head before the rest of the chain.
+    #[must_use]
+    pub fn new(next: Next<T>) -> Head<T> {
+        Head { next, taken: 0 }
+    }
+}
+
+impl<T: Record> Chain for Head<T> {
+    fn on_batch(&mut self, input: u8, batch: &mut dyn AnyBatch, cx: &mut Context<'_>) -> Result<()> {
+        let batch =
+            batch.as_any().downcast_mut::<Batch<T>>().expect("an edge carries one type, by construction of the plan");
+        while cx.may_take() {
+            let Some((record, at)) = batch.take() else { break };
+            self.taken += 1;
+            self.next
+                .on_record(record, at, cx)
+                .map_err(|error| error.at_position(format!("record {} of input {input}", self.taken)))?;
+        }
+        Ok(())
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.next.on_signal(signal, cx)
+    }
+}
+
+/// What an operator may use while it works on one record or signal.
+pub struct Context<'a> {
+    /// When the step began.
+    pub now: Time,
+    /// What goes out at the end of the step.
+    pub outbox: &'a mut Outbox,
+    flow: &'a Flow,
+    clock: &'a dyn Clock,
+    /// Records until the clock is looked at again.
+    until_look: u32,
+    records_left: u32,
+    deadline: Time,
+}
+
+/// How often the head looks at the clock.
+const RECORDS_BETWEEN_LOOKS: u32 = 32;
+
+impl<'a> Context<'a> {
+    /// A context for one step that may last for `quantum`.
+    #[must_use]
+    pub fn new(flow: &'a Flow, clock: &'a dyn Clock, quantum: Quantum, outbox: &'a mut Outbox) -> Context<'a> {
+        let now = clock.now();
+        let deadline = now.after(quantum.time);
+        Context { now, outbox, flow, clock, until_look: RECORDS_BETWEEN_LOOKS, records_left: quantum.records, deadline }
+    }
+
+    /// Whether the head may take another record now. Counts it.
+    #[inline]
+    pub fn may_take(&mut self) -> bool {
+        if !self.flow.is_open() || self.records_left == 0 {
+            return false;
+        }
+        self.records_left -= 1;
+        self.until_look -= 1;
+        self.until_look > 0 || self.look_at_clock()
+    }
+
+    #[cold]
+    fn look_at_clock(&mut self) -> bool {
+        self.until_look = RECORDS_BETWEEN_LOOKS;
+        let in_time = self.clock.now() < self.deadline;
+        if !in_time {
+            self.records_left = 0;
+        }
+        in_time
+    }
+
+    /// Whether the step used up its quantum, so that there may be more to do at once.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.records_left == 0
+    }
+
+    /// Take no further record before this moment (a throttle).
+    pub fn hold_until(&mut self, moment: Time) {
+        self.flow.held_until.set(self.flow.held_until.get().max(moment));
+    }
+
+    /// Take no further record until the subtask has asked the sinks again.
+    pub fn sink_not_ready(&mut self) {
+        self.flow.sink_not_ready.set(true);
+    }
+}
+
+/// How long a step may last; whatever comes first ends it.
+#[derive(Clone, Copy, Debug)]
+pub struct Quantum {
+    /// By the clock.
+    pub time: std::time::Duration,
+    /// By records; the simulator uses this one.
+    pub records: u32,
+}
+
+/// Why a subtask may take no record now. Shared by the subtask, its outputs and its chain.
+#[derive(Debug, Default)]
+pub struct Flow {
+    /// Output channels without credit.
+    pub without_credit: Cell<u32>,
+    /// No record before this moment.
+    pub held_until: Cell<Time>,
+    /// The moment that `held_until` is compared with: when the step began.
+    pub step_began: Cell<Time>,
+    /// A sink's writer is not ready.
+    pub sink_not_ready: Cell<bool>,
+    /// The segment buffer is full: what a write to state would add has no room.
+    pub segment_full: Cell<bool>,
+}
+
+impl Flow {
+    /// Whether a record may be taken.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.without_credit.get() == 0
+            && self.held_until.get() <= self.step_began.get()
+            && !self.sink_not_ready.get()
+            && !self.segment_full.get()
+    }
+}

@@ -1,0 +1,154 @@
+//! Where records go. A [`Sink`] is a plan; a [`SinkWriter`] takes the records of one subtask on the worker's thread; a
+//! [`Committer`] does what may block, elsewhere (rules S1-S6 of the recovery rules; Flink's two-phase commit sink).
+//!
+//! The engine keeps the tokens: every snapshot carries those of all epochs that are not known to be committed. A sink never
+//! learns that a checkpoint was aborted, because nothing may be thrown away then: sources do not rewind.
+
+use crate::error::Result;
+use crate::io::Files;
+use flott_checkpoint::{AttemptId, CheckpointId};
+use serde::{Deserialize, Serialize};
+use std::any::Any;
+use std::sync::Arc;
+
+/// A sink for records of type `T`.
+pub trait Sink<T>: Send + Sync + 'static {
+    /// Its writer.
+    type Writer: SinkWriter<T>;
+
+    /// Makes the writer of one subtask. Must not block; nothing may be visible outside before the first write.
+    ///
+    /// # Errors
+    /// If the sink cannot be written to; ends the attempt.
+    fn open(&self, cx: &SinkContext) -> Result<Self::Writer>;
+
+    /// Makes the committer of one subtask; `None` for a sink that shows its output at once (print).
+    fn committer(&self, cx: &SinkContext) -> Option<Arc<dyn Committer>>;
+
+    /// Whether output becomes visible only by a commit, exactly once. Decides the guarantee (contract 3).
+    fn is_transactional(&self) -> bool;
+}
+
+/// What a subtask's writer does, all on the worker's thread and without blocking.
+pub trait SinkWriter<T> {
+    /// Whether the next record can be taken; if not, the writer wakes its worker when it can.
+    fn ready(&mut self) -> bool {
+        true
+    }
+
+    /// Takes a record into the current epoch.
+    ///
+    /// # Errors
+    /// If it cannot be written; ends the attempt.
+    fn write(&mut self, record: T) -> Result<()>;
+
+    /// Ends the epoch, in the cut: O(1), no flush, no fsync. What is written later belongs to the next epoch. `None` if the
+    /// epoch is empty. What is sealed is handed to [`Committer::prepare`].
+    fn seal(&mut self, id: CheckpointId) -> Option<Sealed>;
+}
+
+/// What a writer sealed: its own business and its committer's.
+pub type Sealed = Box<dyn Any + Send>;
+
+/// The blocking half of a sink. Called off the worker's thread, one call at a time per subtask.
+pub trait Committer: Send + Sync {
+    /// Once per new incarnation of the job and before anything is written (R4): refuses a target that holds output of
+    /// another incarnation. Called for subtask 0 alone. With `overwrite` it accepts it, and removes it in
+    /// [`Committer::overwrite_foreign`] after the first commit.
+    ///
+    /// # Errors
+    /// `Refused`, naming what is in the way.
+    fn claim(&self, overwrite: bool) -> Result<()>;
+
+    /// Removes output of other incarnations; after the first commit, subtask 0 alone, only with `--overwrite`.
+    ///
+    /// # Errors
+    /// If something cannot be removed; repeated with the next checkpoint.
+    fn overwrite_foreign(&self) -> Result<()>;
+
+    /// Makes a sealed epoch durable and names it. Before the ack; a failure is repeated with the next checkpoint, so
+    /// `sealed` stays usable.
+    ///
+    /// # Errors
+    /// Declines the checkpoint with this reason.
+    fn prepare(&self, sealed: &mut Sealed) -> Result<Vec<Token>>;
+
+    /// Makes output visible. Idempotent; repeated after every restore (S3).
+    ///
+    /// # Errors
+    /// Retried; `OutputDamaged` ends the job with code 5.
+    fn commit(&self, token: &Token) -> Result<()>;
+
+    /// Removes staged output of older attempts of this incarnation that is in none of `restored`, after all of those are
+    /// committed. Subtask 0 alone (S4).
+    ///
+    /// # Errors
+    /// Ends the attempt.
+    fn clean(&self, restored: &[Token]) -> Result<()>;
+}
+
+/// One prepared epoch, or a part of one; kept in the snapshot until it is known to be committed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Token {
+    /// Unique for the sink; decides which subtask commits it after a restore.
+    pub name: String,
+    /// The sink's own content.
+    #[serde(with = "bytes_as_bin")]
+    pub payload: Vec<u8>,
+}
+
+/// What a sink may use.
+#[derive(Clone)]
+pub struct SinkContext {
+    /// The operator's name.
+    pub operator: String,
+    /// This subtask's index.
+    pub subtask: u16,
+    /// How many subtasks the sink has.
+    pub parallelism: u16,
+    /// The incarnation of the job: names output so that a new life of the job never collides with an old one.
+    pub incarnation: String,
+    /// The attempt: names staged output so that a zombie's never collides with ours.
+    pub attempt: AttemptId,
+    /// The checkpoint that the first epoch will belong to at the earliest.
+    pub first_checkpoint: CheckpointId,
+    /// The file system.
+    pub files: Arc<dyn Files>,
+    /// Where the print sink prints.
+    pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Wakes this subtask's worker.
+    pub waker: crate::source::Waker,
+}
+
+mod bytes_as_bin {
+    //! MessagePack `bin` for a token's payload, instead of an array of numbers.
+    use serde::{Deserializer, Serializer, de::Visitor};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Bytes;
+        impl<'de> Visitor<'de> for Bytes {
+            type Value = Vec<u8>;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("bytes")
+            }
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+            fn visit_byte_buf<E>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+                Ok(bytes)
+            }
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<u8>, A::Error> {
+                let mut bytes = Vec::new();
+                while let Some(byte) = seq.next_element()? {
+                    bytes.push(byte);
+                }
+                Ok(bytes)
+            }
+        }
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}
