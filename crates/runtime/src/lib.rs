@@ -8,8 +8,10 @@
 pub mod attempt;
 pub mod control;
 pub mod error;
+pub mod heartbeat;
 pub mod io;
 pub mod job_manager;
+pub mod key;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
