@@ -17,8 +17,12 @@ use std::sync::Arc;
 pub mod fan;
 pub mod filter;
 pub mod flat_map;
+pub mod fold;
 pub mod inspect;
+pub mod key_by;
 pub mod map;
+pub mod process;
+pub mod round_trip;
 pub mod throttle;
 pub mod try_map;
 
