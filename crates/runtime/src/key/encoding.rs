@@ -4,7 +4,7 @@
 //! What has no canonical form (a map, a float, a field that is sometimes left out) is refused, never guessed.
 
 use serde::Serialize;
-use serde::ser::{self, SerializeSeq as _};
+use serde::ser;
 use smallvec::SmallVec;
 use std::fmt;
 
@@ -173,13 +173,7 @@ impl<'e, 'a> ser::Serializer for &'e mut Encoder<'a> {
         Ok(self)
     }
 
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        index: u32,
-        _: &'static str,
-        _: usize,
-    ) -> Result<Self, KeyError> {
+    fn serialize_tuple_variant(self, _: &'static str, index: u32, _: &'static str, _: usize) -> Result<Self, KeyError> {
         self.bytes.extend_from_slice(&index.to_le_bytes());
         Ok(self)
     }

@@ -1,6 +1,9 @@
 //! What a chain's factory may ask for while it builds the chain of one subtask.
 
 use crate::error::Result;
+use crate::heartbeat::Mark;
+use crate::key::Key;
+use crate::state::{HeapValue, Value, ValueDeclaration};
 use crate::operator::{Chain, Next};
 use crate::record::Record;
 use crate::sink::Sink;
@@ -44,6 +47,21 @@ impl SubtaskBuilder {
         todo!()
     }
 
+    /// The mark under which an operator shows in the worker's heartbeat.
+    pub fn mark(&self, operator: &str) -> Mark {
+        let _ = operator;
+        todo!()
+    }
+
+    /// A declared value state of this chain, one value a key.
+    ///
+    /// # Errors
+    /// If the name is taken.
+    pub fn value<K: Key, V: Value>(&mut self, declaration: ValueDeclaration) -> Result<HeapValue<K, V>> {
+        let _ = declaration;
+        todo!()
+    }
+
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.
     pub fn outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Next<T> {
         let _ = (edge, partitioner);
@@ -54,7 +72,10 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// If the sink cannot be opened.
-    pub fn sink<T: Record, S: Sink<T>>(&mut self, operator: &str, sink: &S) -> Result<Next<T>> {
+    pub fn sink<T: Record, S: Sink<T>>(&mut self, operator: &str, sink: &S) -> Result<Next<T>>
+    where
+        S::Writer: 'static,
+    {
         let _ = (operator, sink);
         todo!()
     }
