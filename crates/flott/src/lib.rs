@@ -19,5 +19,6 @@ pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef
 pub use flott_runtime::operator::try_map::OnError;
 pub use job::Job;
 pub use keyed::Keyed;
-pub use settings::{Restore, Settings};
+pub use settings::Settings;
+pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use stream::{Stream, Sunk};
