@@ -4,7 +4,6 @@
 //! everything else runs in the chain of its input. A stream comes from streams that were there before, so the graph is a
 //! DAG by construction.
 
-use flott_checkpoint::guarantee::Path;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::operator::Next;
 use flott_runtime::operator::fan::fan;
@@ -86,7 +85,13 @@ pub(crate) struct Frozen {
 impl Graph {
     /// A new chain; its factory may name edges that are added later.
     pub(crate) fn vertex(&mut self, is_source: bool, build: BuildChain) -> u16 {
-        self.vertices.push(VertexDraft { names: Vec::new(), is_source, inputs: Vec::new(), outputs: Vec::new(), build });
+        self.vertices.push(VertexDraft {
+            names: Vec::new(),
+            is_source,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            build,
+        });
         index(self.vertices.len() - 1, &mut self.errors)
     }
 
@@ -222,28 +227,6 @@ impl Graph {
     }
 }
 
-/// All ways from a source to a sink, as far as guarantees go.
-pub(crate) fn paths(plan: &Plan) -> Vec<Path> {
-    let mut paths = Vec::new();
-    for source in &plan.operators {
-        let Role::Source { replayable, .. } = source.role else { continue };
-        // Vertices are in topological order.
-        let mut reached = BTreeSet::from([source.vertex]);
-        for vertex in 0..plan.vertices.len() {
-            for edge in plan.edges.iter().filter(|edge| usize::from(edge.from) == vertex) {
-                if reached.contains(&edge.from) {
-                    reached.insert(edge.to);
-                }
-            }
-        }
-        for sink in plan.operators.iter().filter(|sink| reached.contains(&sink.vertex)) {
-            let Role::Sink { transactional } = sink.role else { continue };
-            paths.push(Path { source: source.name.clone(), replayable, sink: sink.name.clone(), transactional });
-        }
-    }
-    paths
-}
-
 /// Names become parts of paths and messages.
 fn check_name(what: &str, name: &str) -> Option<String> {
     let odd = |letter: char| letter.is_control() || "/\\:*?\"<>|`".contains(letter);
@@ -254,7 +237,9 @@ fn check_name(what: &str, name: &str) -> Option<String> {
         return Some(format!("the {what} name `{name}` is longer than {LONGEST_NAME} bytes"));
     }
     if name.starts_with('.') || name.contains(odd) {
-        return Some(format!("the {what} name {name:?} begins with a dot or holds a letter that a file name cannot hold"));
+        return Some(format!(
+            "the {what} name {name:?} begins with a dot or holds a letter that a file name cannot hold"
+        ));
     }
     None
 }

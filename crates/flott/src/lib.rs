@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod flags;
 mod graph;
 mod job;
 mod keyed;
@@ -14,11 +15,11 @@ pub mod prelude;
 mod settings;
 mod stream;
 
+pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
 pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
 pub use flott_runtime::operator::try_map::OnError;
 pub use job::Job;
 pub use keyed::Keyed;
 pub use settings::Settings;
-pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use stream::{Stream, Sunk};

@@ -138,7 +138,8 @@ fn check_stop_timeout(timeout: Duration) -> Result<(), String> {
 }
 
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|error| format!("`{text}` is no duration ({error}); write it as 500ms or 30s"))
+    humantime::parse_duration(text)
+        .map_err(|error| format!("`{text}` is no duration ({error}); write it as 500ms or 30s"))
 }
 
 pub(crate) fn parse_restore(text: &str) -> Result<Restore, String> {

@@ -3,6 +3,7 @@
 use crate::graph::{MakeNext, Output};
 use crate::job::Job;
 use crate::keyed::Keyed;
+use flott_runtime::heartbeat::Mark;
 use flott_runtime::key::Key;
 use flott_runtime::operator::filter::Filter;
 use flott_runtime::operator::flat_map::FlatMap;
@@ -12,7 +13,6 @@ use flott_runtime::operator::round_trip::checked;
 use flott_runtime::operator::throttle::{Bucket, Throttle};
 use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
 use flott_runtime::operator::{Next, Operator};
-use flott_runtime::heartbeat::Mark;
 use flott_runtime::plan::{Partitioning, Role};
 use flott_runtime::record::Record;
 use flott_runtime::sink::Sink;

@@ -3,8 +3,8 @@
 
 use super::{Context, Next, Operator, Signal};
 use crate::error::{Error, Result};
-use crate::record::{Batch, BatchCodec, Record, TypedCodec};
 use crate::record::AnyBatch;
+use crate::record::{Batch, BatchCodec, Record, TypedCodec};
 use crate::time::Timestamp;
 
 #[cfg(test)]
@@ -46,9 +46,9 @@ fn round_trip<T: Record>(record: &T) -> Result<()> {
         batch.encode(&mut bytes).map(|()| bytes)
     };
     let sent = encode(&Batch::new(vec![record.clone()], None))?;
-    let received = TypedCodec::<T>::default()
-        .decode(&sent)
-        .map_err(|error| error.hint("a record must survive MessagePack with field names: look at its serde attributes"))?;
+    let received = TypedCodec::<T>::default().decode(&sent).map_err(|error| {
+        error.hint("a record must survive MessagePack with field names: look at its serde attributes")
+    })?;
     let again = encode(&*received)?;
     if again.len() == sent.len() {
         return Ok(());

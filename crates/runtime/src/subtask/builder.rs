@@ -3,11 +3,11 @@
 use crate::error::Result;
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::state::{HeapValue, Value, ValueDeclaration};
 use crate::operator::{Chain, Next};
 use crate::record::Record;
 use crate::sink::Sink;
 use crate::source::Source;
+use crate::state::{HeapValue, Value, ValueDeclaration};
 use flott_checkpoint::SubtaskId;
 use std::sync::Arc;
 
