@@ -6,15 +6,21 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod collector;
 pub mod control;
+pub mod envelope;
 pub mod error;
 pub mod heartbeat;
+pub mod history;
 pub mod io;
 pub mod job_manager;
 pub mod key;
+pub mod layout;
+pub mod manifest;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
+pub mod pin;
 pub mod plan;
 pub mod record;
 pub mod segment;
@@ -22,6 +28,8 @@ pub mod sink;
 pub mod source;
 pub mod state;
 pub mod subtask;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod worker;
 
