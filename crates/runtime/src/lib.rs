@@ -8,6 +8,7 @@
 pub mod attempt;
 pub mod control;
 pub mod error;
+pub mod host;
 pub mod io;
 pub mod job_manager;
 pub mod operator;
@@ -18,6 +19,8 @@ pub mod record;
 pub mod sink;
 pub mod source;
 pub mod subtask;
+#[cfg(feature = "testing")]
+pub mod testing;
 pub mod time;
 pub mod worker;
 
