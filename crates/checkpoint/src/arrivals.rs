@@ -85,7 +85,8 @@ pub enum Action {
         /// The checkpoint.
         id: CheckpointId,
     },
-    /// This subtask will not ack the id: drop what was taken for it and tell the coordinator.
+    /// A newer barrier came: drop what was taken for the id and not yet acked, and tell the coordinator, which ignores it
+    /// if the id is resolved already. Sealed sink epochs are kept (S2).
     Decline {
         /// The checkpoint.
         id: CheckpointId,
@@ -199,5 +200,4 @@ impl Arrivals {
 }
 
 #[cfg(test)]
-#[path = "arrivals/tests.rs"]
 mod tests;

@@ -75,5 +75,4 @@ fn position(channel: Channel) -> (usize, u64) {
 }
 
 #[cfg(test)]
-#[path = "channels/tests.rs"]
 mod tests;

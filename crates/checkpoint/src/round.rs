@@ -34,7 +34,7 @@ impl Round {
                 self.arrived.insert(from)
             }
             Event::AtHead { from, .. } => self.at_head.insert(from),
-            Event::Resolved { .. } | Event::Timeout { .. } => true,
+            Event::Resolved { .. } | Event::Timeout { .. } => false,
         }
     }
 

@@ -28,14 +28,8 @@ type Prints = HashSet<u64, BuildHasherDefault<AsIs>>;
 
 /// Stops at the first violation, or when there are more states than `limit`.
 pub fn explore(job: &Job, limit: usize) -> Report {
-    let mut report = Report {
-        states: 0,
-        ends: 0,
-        longest: 0,
-        observed: Observed::default(),
-        violation: None,
-        is_complete: true,
-    };
+    let mut report =
+        Report { states: 0, ends: 0, longest: 0, observed: Observed::default(), violation: None, is_complete: true };
     let (mut seen, mut on_path) = (Prints::default(), Prints::default());
     let start = Frame::new(World::new(job), job);
     seen.insert(start.print);

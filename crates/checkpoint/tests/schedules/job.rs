@@ -110,9 +110,9 @@ impl Job {
     /// What the sink must have seen in the end, each record once.
     pub fn expected_output(&self) -> Counts {
         let read = self.sources.iter().enumerate().flat_map(|(source, &records)| {
-            (0..records).map(move |position| self.record(source, position)).flat_map(move |record| {
-                self.targets(source, record).iter().map(move |_| record)
-            })
+            (0..records)
+                .map(move |position| self.record(source, position))
+                .flat_map(move |record| self.targets(source, record).iter().map(move |_| record))
         });
         read.chain((0..self.sink()).filter_map(|subtask| self.timer_record(subtask))).collect()
     }

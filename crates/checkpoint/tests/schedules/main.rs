@@ -13,6 +13,10 @@
 //! Nothing is drawn at random: the same code explores the same states. A violation prints the schedule that led to it.
 
 #![allow(unreachable_pub, reason = "a test binary has no public face")]
+#![allow(
+    clippy::indexing_slicing,
+    reason = "subtasks and channels are numbers of a fixed job; a wrong one shall panic"
+)]
 
 mod coordinator;
 mod counts;
@@ -89,7 +93,10 @@ fn missing_witness(scenario: &Scenario, report: &Report) -> Option<String> {
         (may_turn != seen.turned_unaligned, "alignment times out exactly where it may"),
         (!at_least_once && seen.above_the_cut, "an exact mode counted a record behind the barrier"),
         (!at_least_once && seen.doubled, "an exact mode doubled output"),
-        (alone && job.crashes == 0 && !seen.above_the_cut && job.channels.iter().max() > Some(&1), "nothing over-counts"),
+        (
+            alone && job.crashes == 0 && !seen.above_the_cut && job.channels.iter().max() > Some(&1),
+            "nothing over-counts",
+        ),
     ];
     let (_, witness) = wrong.into_iter().find(|&(is_wrong, _)| is_wrong)?;
     Some(format!("{}: {}: {witness}", scenario.group, scenario.name))
@@ -99,7 +106,8 @@ fn missing_witness(scenario: &Scenario, report: &Report) -> Option<String> {
 fn no_schedule_of_any_mode_or_switch_of_modes_breaks_a_promise() {
     let scenarios = scenarios::rules(size());
     let reports = explore_all(&scenarios);
-    let (states, longest) = (reports.iter().map(|report| report.states).sum::<usize>(), reports.iter().map(|r| r.longest));
+    let (states, longest) =
+        (reports.iter().map(|report| report.states).sum::<usize>(), reports.iter().map(|r| r.longest));
     println!("{} explorations, {states} states, longest run {:?} steps", reports.len(), longest.max());
     let both = |(scenario, report)| complaint(scenario, report).or_else(|| missing_witness(scenario, report));
     let complaints: Vec<String> = scenarios.iter().zip(&reports).filter_map(both).collect();

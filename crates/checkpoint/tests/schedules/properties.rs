@@ -106,9 +106,10 @@ pub fn check_action(world: &World, index: usize, action: Action) -> Result<(), V
 
 /// All records processed and nothing on its way: nobody may still hold anything.
 pub fn check_free(world: &World) -> Result<(), Violation> {
-    let is_free = |index: usize| !world.subtasks[index].is_held() && world.subtasks[index].arrivals.round_id().is_none();
+    let is_free =
+        |index: usize| !world.subtasks[index].is_held() && world.subtasks[index].arrivals.round_id().is_none();
     let held = (0..world.subtasks.len()).find(|&index| !is_free(index));
-    check(held.is_none(), || format!("subtask {held:?} is still held after everything was resolved"))
+    held.map_or(Ok(()), |index| Err(format!("subtask {index} is still held after everything was resolved")))
 }
 
 /// The job is over and all output is committed, each record once.

@@ -32,36 +32,48 @@ pub fn rules(size: Size) -> Vec<Scenario> {
 
 fn one_mode(mode: Mode, size: Size) -> Vec<Scenario> {
     let at_head = !mode.acts_on_arrival();
+    let is_long = !at_head && size == Size::Reduced;
     let once = |job| Job { script: vec![mode], ..job };
     let twice = |job| Job { script: vec![mode, mode], ..job };
     let fan_in = || Job::fan_in(if at_head { &[2, 1] } else { &[1, 1] });
-    let shuffle = || Job::shuffle(if at_head { &[1, 1] } else { &[0, 1] }, 2);
+    let shuffle = |reduced: fn() -> Job| match (at_head, is_long) {
+        (true, _) => Job::shuffle(&[1, 1], 2),
+        (false, false) => Job::shuffle(&[0, 1], 2),
+        (false, true) => reduced(),
+    };
+    let several: &[u8] = if at_head { &[2, 2] } else { &[1, 1] };
+    let early = if at_head { Job::shuffle(&[0, 2], 2) } else { Job::shuffle(&[0, if is_long { 1 } else { 2 }], 1) };
     let cases = [
         ("3 channels, 2 checkpoints", twice(Job::fan_in(if at_head { &[2, 1, 1] } else { &[1, 1, 0] }))),
-        ("2 x 2 x 1, 1 checkpoint", once(Job::shuffle(if at_head { &[2, 2] } else { &[1, 1] }, 2))),
+        ("2 x 2 x 1, 1 checkpoint", once(Job::shuffle(if is_long { &[0, 1] } else { several }, 2))),
         ("2 x 2 x 1, 2 checkpoints", twice(Job::shuffle(if at_head { &[2, 1] } else { &[0, 1] }, 2))),
         ("diamond, 2 checkpoints", twice(Job::diamond(2))),
         ("abort any time", Job { aborts: 1, ..twice(fan_in()) }),
         ("abort any time, 2 x n x 1", Job { aborts: 1, ..once(Job::shuffle(&[1, 1], if at_head { 2 } else { 1 })) }),
         ("mail late, twice, in any order; abort", Job { repeats: 1, aborts: 1, ..once(fan_in()) }),
-        ("a source ends early", twice(Job::shuffle(&[0, if at_head { 2 } else { 1 }], 2))),
-        ("timers", Job { timers: true, ..once(shuffle()) }),
-        ("crash any time", Job { crashes: 1, ..once(shuffle()) }),
+        ("a source ends early", twice(early)),
+        ("timers", Job { timers: true, ..once(shuffle(|| Job::shuffle(&[1], 2))) }),
+        ("timers, abort", Job { timers: true, aborts: 1, ..twice(Job::shuffle(&[1], 1)) }),
+        ("crash any time", Job { crashes: 1, ..once(shuffle(|| Job::shuffle(&[0, 1], 1))) }),
         ("crash any time, diamond", Job { crashes: 1, ..twice(Job::diamond(if at_head { 2 } else { 1 })) }),
         ("two crashes, timers", Job { crashes: 2, timers: true, ..once(Job::shuffle(&[2], 1)) }),
         ("crash and abort", Job { crashes: 1, aborts: 1, ..once(fan_in()) }),
+        ("crash, mail twice", Job { crashes: 1, repeats: 1, ..once(Job::fan_in(&[1, 1])) }),
         ("two pending", Job { max_pending: 2, ..twice(fan_in()) }),
+        ("two pending, crash", Job { max_pending: 2, crashes: 1, ..twice(Job::fan_in(&[1, 1])) }),
     ];
-    let _ = size;
     cases.into_iter().map(|(group, job)| Scenario { group, name: mode.to_string(), job }).collect()
 }
 
-fn switch(first: Mode, second: Mode, _size: Size) -> Vec<Scenario> {
+fn switch(first: Mode, second: Mode, size: Size) -> Vec<Scenario> {
     let pair = |job| Job { script: vec![first, second], ..job };
+    let acts_on_arrival = first.acts_on_arrival() || second.acts_on_arrival();
+    let sources: &[u8] = if acts_on_arrival && size == Size::Reduced { &[1, 0] } else { &[1, 1] };
     let cases = [
-        ("live switch, abort, crash", Job { aborts: 1, crashes: 1, ..pair(Job::fan_in(&[1, 1])) }),
-        ("live switch, abort, 2 x 1 x 1", Job { aborts: 1, ..pair(Job::shuffle(&[1, 1], 1)) }),
-        ("live switch, mail twice", Job { repeats: 1, ..pair(Job::fan_in(&[1, 1])) }),
+        ("live switch, abort, crash", Job { aborts: 1, crashes: 1, ..pair(Job::fan_in(sources)) }),
+        ("live switch, abort, 2 x 1 x 1", Job { aborts: 1, ..pair(Job::shuffle(sources, 1)) }),
+        ("live switch, mail twice", Job { repeats: 1, ..pair(Job::fan_in(sources)) }),
+        ("live switch, two pending", Job { max_pending: 2, ..pair(Job::fan_in(sources)) }),
     ];
     cases.into_iter().map(|(group, job)| Scenario { group, name: format!("{first}, {second}"), job }).collect()
 }

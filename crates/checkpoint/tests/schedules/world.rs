@@ -112,9 +112,11 @@ impl World {
             faults.push(Step::Crash);
         }
         if self.repeats > 0 {
-            let mails = self.subtasks.iter().enumerate().flat_map(|(index, subtask)| {
-                (0..subtask.mail.len()).map(move |mail| Step::Repeat(index, mail))
-            });
+            let mails = self
+                .subtasks
+                .iter()
+                .enumerate()
+                .flat_map(|(index, subtask)| (0..subtask.mail.len()).map(move |mail| Step::Repeat(index, mail)));
             faults.extend(mails);
         }
         faults

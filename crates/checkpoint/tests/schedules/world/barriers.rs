@@ -14,7 +14,13 @@ impl World {
         self.tell(job, to, Event::Arrived { from: Channel(channel as u16), barrier })
     }
 
-    pub(super) fn reach_head(&mut self, job: &Job, to: usize, channel: usize, barrier: Barrier) -> Result<(), Violation> {
+    pub(super) fn reach_head(
+        &mut self,
+        job: &Job,
+        to: usize,
+        channel: usize,
+        barrier: Barrier,
+    ) -> Result<(), Violation> {
         self.tell(job, to, Event::AtHead { from: Channel(channel as u16), barrier })
     }
 

@@ -57,12 +57,7 @@ impl World {
         }
     }
 
-    pub(super) fn complete(
-        &mut self,
-        job: &Job,
-        id: CheckpointId,
-        observed: &mut Observed,
-    ) -> Result<(), Violation> {
+    pub(super) fn complete(&mut self, job: &Job, id: CheckpointId, observed: &mut Observed) -> Result<(), Violation> {
         let crash_may_come = self.crashes > 0;
         let coordinator = self.coordinator();
         let Some(complete) = coordinator.resolve(id) else { return Ok(()) };
