@@ -21,13 +21,40 @@
 
 #![forbid(unsafe_code)]
 
+mod append;
 mod arrivals;
 mod barrier;
 mod channels;
+mod collection;
+mod contest;
+mod coordinator;
+pub mod fallback;
+pub mod guarantee;
 mod ids;
+mod log;
+mod message;
 mod modes;
+mod options;
+mod pending;
+mod resolutions;
+mod restart;
+mod retention;
 mod round;
+mod survey;
 
 pub use arrivals::{Action, Actions, Arrivals, Event};
+pub use append::{Append, AppendAction, AppendEvent, AppendOutcome, CreateOutcome};
 pub use barrier::{Barrier, Kind, Mode};
+pub use collection::{Batch, CollectAction, CollectEvent, Collection};
+pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
+pub use coordinator::{Coordinator, Origin};
+pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
+pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};
+pub use message::{
+    AbortReason, Ack, Action as CoordinatorAction, Completed, Dropped, Event as CoordinatorEvent, JobFailure, Outcome, Part,
+    RequestId, Tried,
+};
+pub use options::{OptionError, Options, check_interval};
+pub use restart::{Restart, RestartOptions, Verdict};
+pub use retention::{InUse, Recorded, Retention, retain};
