@@ -11,13 +11,16 @@ pub mod error;
 pub mod host;
 pub mod io;
 pub mod job_manager;
+pub mod key;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
 pub mod plan;
 pub mod record;
+pub mod segment;
 pub mod sink;
 pub mod source;
+pub mod state;
 pub mod subtask;
 #[cfg(feature = "testing")]
 pub mod testing;
