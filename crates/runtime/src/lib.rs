@@ -12,6 +12,7 @@ pub mod host;
 pub mod io;
 pub mod job_manager;
 pub mod key;
+pub mod layout;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
@@ -22,7 +23,7 @@ pub mod sink;
 pub mod source;
 pub mod state;
 pub mod subtask;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;
 pub mod worker;

@@ -144,6 +144,12 @@ impl<'a> Context<'a> {
         in_time
     }
 
+    /// What the clock says now; only the cut asks, to measure itself.
+    #[must_use]
+    pub fn look(&self) -> Time {
+        self.clock.now()
+    }
+
     /// Whether the step used up its quantum, so that there may be more to do at once.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {

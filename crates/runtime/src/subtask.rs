@@ -12,11 +12,10 @@ mod sinks;
 mod snapshot;
 mod source_chain;
 mod step;
-#[cfg(test)]
-mod tests;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use source_chain::Pulled;
+pub(crate) use step::Surroundings;
 
 use crate::attempt::Attempt;
 use crate::control::{Report, SplitPart};
@@ -29,8 +28,8 @@ use crate::segment::StateName;
 use crate::sink::Token;
 use crate::source::Waker;
 use crate::state::SharedTable;
-use crate::time::{Time, Watermark};
-use flott_checkpoint::{Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
+use crate::time::{Clock, Time, Watermark};
+use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
 use gate::{ChannelSite, Gate};
 use output::OutputPort;
 use sinks::SinkPort;
@@ -91,6 +90,8 @@ pub(crate) struct Subtask {
     flow: Rc<Flow>,
     arrivals: Arrivals,
     paused: bool,
+    /// For a source: the outside world is blocked.
+    held: bool,
     /// For a source: the barrier that lies in front of its next record.
     trigger: Option<Barrier>,
     /// The snapshots under way, oldest first.
@@ -105,9 +106,9 @@ pub(crate) struct Subtask {
     stopped: bool,
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
-    /// A source has nothing until something wakes the worker.
-    source_idle: bool,
     watermark: Watermark,
+    /// When the first barrier of the newest checkpoint was next on its channel.
+    first_seen: Option<(CheckpointId, Time)>,
     /// Checkpoints that are completed and whose commits are under way, oldest first.
     committing: Vec<CheckpointId>,
     /// Which sink a blocking call belongs to.
@@ -124,8 +125,12 @@ impl Subtask {
         let mut sites = Vec::new();
         for &edge in &vertex.inputs {
             let planned = attempt.plan.edges.get(usize::from(edge)).expect("the plan's vertices name the plan's edges");
-            let id = |from| ChannelId { edge, from, to: id.index };
-            sites.extend(planned.senders(id_index(id(0)), attempt.workers).map(|from| ChannelSite { id: id(from), input: planned.input }));
+            let channel = |from| ChannelId { edge, from, to: id.index };
+            sites.extend(
+                planned
+                    .senders(id.index, attempt.workers)
+                    .map(|from| ChannelSite { id: channel(from), input: planned.input }),
+            );
         }
         let gate = Gate::new(attempt.id, attempt.options.credit_window, sites);
         let floor = attempt.restore.as_ref().map_or(CheckpointId(0), |restore| restore.checkpoint);
@@ -147,6 +152,7 @@ impl Subtask {
             flow,
             arrivals,
             paused: false,
+            held: false,
             trigger: None,
             parts: Vec::new(),
             phase: Phase::Restoring,
@@ -155,8 +161,8 @@ impl Subtask {
             ended: false,
             stopped: false,
             source_wait: None,
-            source_idle: false,
             watermark: Watermark::default(),
+            first_seen: None,
             committing: Vec::new(),
             calls: BTreeMap::new(),
             records_in,
@@ -177,7 +183,7 @@ impl Subtask {
     }
 
     /// A packet of one of its channels; for an output it is a credit.
-    pub(crate) fn deliver(&mut self, packet: Packet, now: Time, outbox: &mut Outbox) -> Result<()> {
+    pub(crate) fn deliver(&mut self, packet: Packet, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
         if let Payload::Credit { bytes } = packet.payload {
             let output = self.outputs.iter().find(|(edge, _)| *edge == packet.channel.edge);
             let (_, output) = output.expect("the plan of sender and receiver is the same");
@@ -185,38 +191,60 @@ impl Subtask {
             return Ok(());
         }
         match self.gate.deliver(packet) {
-            Some((from, barrier)) => self.barrier_arrived(from, barrier, now, outbox),
+            Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),
         }
     }
 
     /// A trigger is the barrier on the one channel of a source, the outside world, in front of its next record.
-    pub(crate) fn trigger(&mut self, barrier: Barrier, now: Time, outbox: &mut Outbox) -> Result<()> {
-        if !self.is_source || self.arrivals.is_past(barrier.id) || self.trigger.is_some_and(|known| known.id >= barrier.id) {
+    pub(crate) fn trigger(&mut self, barrier: Barrier, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        if !self.is_source
+            || self.arrivals.is_past(barrier.id)
+            || self.trigger.is_some_and(|known| known.id >= barrier.id)
+        {
             return Ok(());
         }
         if self.arrivals.round_id().is_some_and(|id| id >= barrier.id) {
             return Ok(());
         }
         self.trigger = Some(barrier);
-        self.barrier_arrived(Channel(0), barrier, now, outbox)
+        self.barrier_arrived(Channel(0), barrier, clock, outbox)
     }
 
-    fn barrier_arrived(&mut self, from: Channel, barrier: Barrier, now: Time, outbox: &mut Outbox) -> Result<()> {
+    fn barrier_arrived(
+        &mut self,
+        from: Channel,
+        barrier: Barrier,
+        clock: &dyn Clock,
+        outbox: &mut Outbox,
+    ) -> Result<()> {
         if barrier.mode.acts_on_arrival() {
             let reason = format!("this version does not take checkpoints in mode {}", barrier.mode);
             outbox.reports.push(Report::Declined { id: barrier.id, subtask: self.id, reason });
         }
         let actions = self.arrivals.on(Event::Arrived { from, barrier });
+        self.obey_apart(actions, clock, outbox)
+    }
+
+    /// Obeys outside a step.
+    fn obey_apart(&mut self, actions: Actions, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        if actions.is_empty() {
+            return Ok(());
+        }
         let flow = Rc::clone(&self.flow);
-        self.obey(actions, &mut Context::at(&flow, now, outbox))
+        self.obey(actions, &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox))
     }
 
     /// The checkpoint is recorded, or will never be.
-    pub(crate) fn resolved(&mut self, id: CheckpointId, completed: bool, now: Time, outbox: &mut Outbox) -> Result<()> {
+    pub(crate) fn resolved(
+        &mut self,
+        id: CheckpointId,
+        completed: bool,
+        clock: &dyn Clock,
+        outbox: &mut Outbox,
+    ) -> Result<()> {
         let actions = self.arrivals.on(Event::Resolved { id });
-        let flow = Rc::clone(&self.flow);
-        self.obey(actions, &mut Context::at(&flow, now, outbox))?;
+        self.obey_apart(actions, clock, outbox)?;
         if self.trigger.is_some_and(|barrier| barrier.id <= id) {
             self.trigger = None;
         }
@@ -232,23 +260,25 @@ impl Subtask {
                 table.abort(id);
             }
         }
+        // Also when it is asked again after everything was committed: the first answer may be lost.
         if completed && self.committing.last().is_none_or(|last| *last < id) {
             self.sinks.iter_mut().for_each(|sink| sink.completed(id));
             self.committing.push(id);
-        } else if completed && self.committing.is_empty() {
-            // Asked again, and everything is committed: the first answer was lost.
-            outbox.reports.push(Report::Committed { id, subtask: self.id });
         }
         outbox.reports.push(Report::Resolved { id, subtask: self.id });
         Ok(())
     }
 
     /// All subtasks of the job hold the restored state: sources open, and one subtask of each sink cleans up.
-    pub(crate) fn open(&mut self) -> Result<()> {
+    pub(crate) fn open(&mut self, outbox: &mut Outbox) -> Result<()> {
         if self.phase != Phase::Restored {
             return Ok(());
         }
         self.phase = Phase::Open;
+        if self.ended {
+            // It had finished before the checkpoint: it emits nothing again (I11), but this attempt has to know.
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
         let restored = self.restored_splits.take();
         if let Some(source) = self.chain.source() {
             source.open(restored)?;
@@ -261,7 +291,13 @@ impl Subtask {
     }
 
     /// A blocking call came back; false if it was not this subtask's.
-    pub(crate) fn answered(&mut self, ticket: Ticket, answer: Answer, now: Time, outbox: &mut Outbox) -> Result<Option<Answer>> {
+    pub(crate) fn answered(
+        &mut self,
+        ticket: Ticket,
+        answer: Answer,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Result<Option<Answer>> {
         let Some(sink) = self.calls.remove(&ticket).and_then(|index| self.sinks.get_mut(index)) else {
             return Ok(Some(answer));
         };
@@ -280,8 +316,15 @@ impl Subtask {
         self.sinks.iter().map(SinkPort::operator)
     }
 
-    pub(crate) fn source_operator(&mut self) -> Option<String> {
-        self.chain.source().map(|source| source.operator().to_owned())
+    /// The name under which the checkpoint holds the positions of this subtask's source, if it has one.
+    pub(crate) fn stored_source(&mut self) -> Option<String> {
+        let source = self.chain.source()?;
+        Some(older_name(&self.attempt, source.operator()).to_owned())
+    }
+
+    /// The vertex at the other end of an edge that comes in.
+    pub(crate) fn sender_of(&self, edge: u16) -> Option<u16> {
+        self.attempt.plan.edges.get(usize::from(edge)).map(|edge| edge.from)
     }
 
     /// Takes what the checkpoint says besides keyed state. `part` is this subtask's part, if the topology is the same.
@@ -319,6 +362,10 @@ impl Subtask {
         self.phase != Phase::Restoring
     }
 
+    pub(crate) fn holds_records(&self) -> bool {
+        self.gate.holds_records()
+    }
+
     fn fail_at(&self, error: Error) -> Error {
         error.at_operator(&self.name).at_subtask(self.id)
     }
@@ -339,10 +386,6 @@ pub(crate) struct RestoredPart {
     pub(crate) finished: bool,
     /// All tokens of all subtasks, by sink.
     pub(crate) tokens: BTreeMap<String, Vec<Token>>,
-}
-
-fn id_index(channel: ChannelId) -> u16 {
-    channel.to
 }
 
 /// What the name of a sink's blob in a segment is.

@@ -168,7 +168,8 @@ impl Worker {
             Ticket(*next_call)
         };
         for subtask in subtasks {
-            let mut around = Surroundings { clock, segments: &mut *segments, tickets: &mut tickets, outbox: &mut *outbox };
+            let mut around =
+                Surroundings { clock, segments: &mut *segments, tickets: &mut tickets, outbox: &mut *outbox };
             match subtask.step(&mut around)? {
                 Next::Now => now = true,
                 Next::At(moment) => at = Some(at.map_or(moment, |at| at.min(moment))),
@@ -194,7 +195,7 @@ impl Worker {
                 if !self.segments.on_reply(ticket, &reply)
                     && let Some(restoring) = &mut self.restoring
                 {
-                    restoring.on_reply(ticket, reply, &mut self.subtasks)?;
+                    restoring.on_reply(ticket, reply)?;
                 }
                 Ok(())
             }
@@ -211,7 +212,9 @@ impl Worker {
 
     fn obey(&mut self, order: Order, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
         match order {
-            Order::Open if self.life == Life::Running => self.subtasks.iter_mut().try_for_each(Subtask::open),
+            Order::Open if self.life == Life::Running => {
+                self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
+            }
             Order::Open => Ok(()),
             Order::Trigger(barrier) if self.life == Life::Running => {
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.trigger(barrier, clock, outbox))?;
@@ -249,6 +252,12 @@ impl Worker {
             Next::Idle => Next::At(self.report_at),
             Next::Now | Next::Done => next,
         }
+    }
+
+    /// Whether records wait in some gate: invariant I3 of a stopped world.
+    #[must_use]
+    pub fn holds_records(&self) -> bool {
+        self.subtasks.iter().any(Subtask::holds_records)
     }
 
     /// The worker's index.

@@ -56,6 +56,7 @@ fn a_source_needs_no_special_case_in_any_mode() {
         let barrier = barrier(1, mode);
         let mut arrivals = fresh(1);
         let mut actions = through(&mut arrivals, 0, barrier);
+        assert_eq!(arrivals.round_id().is_some(), mode == Mode::StopTheWorld, "only a stopped world waits: {mode}");
         actions.extend(arrivals.on(resolved(1)));
         let cuts = actions.iter().filter(|&action| cut(barrier).contains(action)).count();
         assert_eq!(cuts, 2, "{mode}: {actions:?}");
@@ -148,6 +149,7 @@ fn at_least_once_holds_nothing_and_cuts_at_the_last_barrier() {
     let barrier = barrier(1, Mode::AtLeastOnce);
     assert_eq!(through(&mut arrivals, 1, barrier), []);
     assert_eq!(through(&mut arrivals, 0, barrier), cut(barrier));
+    assert!(arrivals.is_past(barrier.id), "the cut ends the round");
 }
 
 #[test]

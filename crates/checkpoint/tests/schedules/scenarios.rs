@@ -35,40 +35,40 @@ fn one_mode(mode: Mode, size: Size) -> Vec<Scenario> {
     let is_long = !at_head && size == Size::Reduced;
     let once = |job| Job { script: vec![mode], ..job };
     let twice = |job| Job { script: vec![mode, mode], ..job };
-    let fan_in = || Job::fan_in(if at_head { &[2, 1] } else { &[1, 1] });
-    let shuffle = |reduced: fn() -> Job| match (at_head, is_long) {
-        (true, _) => Job::shuffle(&[1, 1], 2),
-        (false, false) => Job::shuffle(&[0, 1], 2),
-        (false, true) => reduced(),
+    // How many records each source has; the full and the reduced number where barriers are obeyed on arrival.
+    let sources = |if_at_head: &'static [u8], full: &'static [u8], reduced: &'static [u8]| match (at_head, is_long) {
+        (true, _) => if_at_head,
+        (false, false) => full,
+        (false, true) => reduced,
     };
-    let several: &[u8] = if at_head { &[2, 2] } else { &[1, 1] };
-    let early = if at_head { Job::shuffle(&[0, 2], 2) } else { Job::shuffle(&[0, if is_long { 1 } else { 2 }], 1) };
+    let fan_in = || Job::fan_in(sources(&[2, 1], &[1, 1], &[1, 0]));
+    let small_fan_in = || Job::fan_in(sources(&[1, 1], &[1, 1], &[1, 0]));
+    let early = Job::shuffle(sources(&[0, 2], &[0, 2], &[0, 1]), if at_head { 2 } else { 1 });
     let cases = [
-        ("3 channels, 2 checkpoints", twice(Job::fan_in(if at_head { &[2, 1, 1] } else { &[1, 1, 0] }))),
-        ("2 x 2 x 1, 1 checkpoint", once(Job::shuffle(if is_long { &[0, 1] } else { several }, 2))),
-        ("2 x 2 x 1, 2 checkpoints", twice(Job::shuffle(if at_head { &[2, 1] } else { &[0, 1] }, 2))),
+        ("3 channels, 2 checkpoints", twice(Job::fan_in(sources(&[2, 1, 1], &[1, 1, 0], &[1, 0, 0])))),
+        ("2 x 2 x 1, 1 checkpoint", once(Job::shuffle(sources(&[2, 2], &[1, 1], &[0, 1]), 2))),
+        ("n x 2 x 1, 2 checkpoints", twice(Job::shuffle(sources(&[2, 1], &[0, 1], &[1]), 2))),
         ("diamond, 2 checkpoints", twice(Job::diamond(2))),
         ("abort any time", Job { aborts: 1, ..twice(fan_in()) }),
         ("abort any time, 2 x n x 1", Job { aborts: 1, ..once(Job::shuffle(&[1, 1], if at_head { 2 } else { 1 })) }),
         ("mail late, twice, in any order; abort", Job { repeats: 1, aborts: 1, ..once(fan_in()) }),
         ("a source ends early", twice(early)),
-        ("timers", Job { timers: true, ..once(shuffle(|| Job::shuffle(&[1], 2))) }),
+        ("timers", Job { timers: true, ..once(Job::shuffle(sources(&[1, 1], &[0, 1], &[1]), 2)) }),
         ("timers, abort", Job { timers: true, aborts: 1, ..twice(Job::shuffle(&[1], 1)) }),
-        ("crash any time", Job { crashes: 1, ..once(shuffle(|| Job::shuffle(&[0, 1], 1))) }),
+        ("crash any time", Job { crashes: 1, ..once(Job::shuffle(sources(&[1, 1], &[0, 1], &[1]), 2)) }),
         ("crash any time, diamond", Job { crashes: 1, ..twice(Job::diamond(if at_head { 2 } else { 1 })) }),
         ("two crashes, timers", Job { crashes: 2, timers: true, ..once(Job::shuffle(&[2], 1)) }),
         ("crash and abort", Job { crashes: 1, aborts: 1, ..once(fan_in()) }),
-        ("crash, mail twice", Job { crashes: 1, repeats: 1, ..once(Job::fan_in(&[1, 1])) }),
+        ("crash, mail twice", Job { crashes: 1, repeats: 1, ..once(small_fan_in()) }),
         ("two pending", Job { max_pending: 2, ..twice(fan_in()) }),
-        ("two pending, crash", Job { max_pending: 2, crashes: 1, ..twice(Job::fan_in(&[1, 1])) }),
+        ("two pending, crash", Job { max_pending: 2, crashes: 1, ..twice(small_fan_in()) }),
     ];
     cases.into_iter().map(|(group, job)| Scenario { group, name: mode.to_string(), job }).collect()
 }
 
 fn switch(first: Mode, second: Mode, size: Size) -> Vec<Scenario> {
     let pair = |job| Job { script: vec![first, second], ..job };
-    let acts_on_arrival = first.acts_on_arrival() || second.acts_on_arrival();
-    let sources: &[u8] = if acts_on_arrival && size == Size::Reduced { &[1, 0] } else { &[1, 1] };
+    let sources: &[u8] = if size == Size::Reduced { &[1, 0] } else { &[1, 1] };
     let cases = [
         ("live switch, abort, crash", Job { aborts: 1, crashes: 1, ..pair(Job::fan_in(sources)) }),
         ("live switch, abort, 2 x 1 x 1", Job { aborts: 1, ..pair(Job::shuffle(sources, 1)) }),

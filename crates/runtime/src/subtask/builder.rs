@@ -7,13 +7,17 @@ use super::output::{Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
 use crate::attempt::Attempt;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::key::Key;
 use crate::key::KeySpace;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::Record;
+use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
-use crate::state::{HeapBackend, Key, StateBackend, Value, ValueDeclaration, ValueHandle};
+use crate::state::{
+    HeapBackend, HeapTimers, HeapValue, StateBackend, TimerDeclaration, TimerState, Value, ValueDeclaration,
+};
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,6 +35,9 @@ pub enum Partitioner<T> {
     Broadcast,
 }
 
+/// When the next timer of some state is due, in milliseconds.
+pub(super) type NextTimer = Box<dyn Fn() -> Option<i64>>;
+
 /// Collects what a chain registers with its subtask: outputs, sinks, state.
 pub struct SubtaskBuilder {
     pub(super) id: SubtaskId,
@@ -40,13 +47,15 @@ pub struct SubtaskBuilder {
     pub(super) outputs: Vec<(u16, Rc<RefCell<dyn OutputPort>>)>,
     pub(super) sinks: Vec<SinkPort>,
     pub(super) backend: HeapBackend,
+    pub(super) timers: Vec<NextTimer>,
     pub(super) records_in: Rc<Cell<u64>>,
     pub(super) records_out: Rc<Cell<u64>>,
 }
 
 impl SubtaskBuilder {
     pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> SubtaskBuilder {
-        let space = KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
+        let space =
+            KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
         SubtaskBuilder {
             id,
             attempt,
@@ -55,6 +64,7 @@ impl SubtaskBuilder {
             outputs: Vec::new(),
             sinks: Vec::new(),
             backend: HeapBackend::new(space),
+            timers: Vec::new(),
             records_in: Rc::default(),
             records_out: Rc::default(),
         }
@@ -79,13 +89,34 @@ impl SubtaskBuilder {
     }
 
     /// A declared value state of this chain, one value a key.
-    pub fn value<K: Key, V: Value>(&mut self, declaration: ValueDeclaration) -> ValueHandle<K, V> {
-        self.backend.value(declaration)
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapValue<K, V>> {
+        let declared = self.backend.value(ValueDeclaration { name: StateName::new(operator, state) });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
+    /// when one is due.
+    ///
+    /// [`Signal::Time`]: crate::operator::Signal::Time
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<HeapTimers<K>> {
+        let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
+        let timers: HeapTimers<K> =
+            declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
+        let handle = RefCell::new(timers.clone());
+        self.timers.push(Box::new(move || handle.borrow_mut().next()));
+        Ok(timers)
     }
 
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.
     pub fn outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Next<T> {
-        let planned = self.attempt.plan.edges.get(usize::from(edge)).expect("the plan's factories name the plan's edges");
+        let planned =
+            self.attempt.plan.edges.get(usize::from(edge)).expect("the plan's factories name the plan's edges");
         let site = OutputSite {
             edge,
             from: self.id.index,

@@ -23,8 +23,8 @@ impl Subtask {
         let mut forwarded: Option<(Barrier, Time)> = None;
         for action in actions {
             match action {
-                Action::Block(channel) => self.gate.block_if_any(channel),
-                Action::Unblock(channel) => self.gate.unblock_if_any(channel),
+                Action::Block(channel) => self.block(channel),
+                Action::Unblock(channel) => self.unblock(channel),
                 Action::Pause => self.paused = true,
                 Action::Resume => self.paused = false,
                 Action::Forward(barrier) => {
@@ -32,7 +32,8 @@ impl Subtask {
                     self.forward(barrier, cx)?;
                 }
                 Action::Snapshot { id } => {
-                    let (barrier, began) = forwarded.filter(|(barrier, _)| barrier.id == id).expect("a cut forwards, then snapshots");
+                    let (barrier, began) =
+                        forwarded.filter(|(barrier, _)| barrier.id == id).expect("a cut forwards, then snapshots");
                     self.cut(barrier, began, cx)?;
                 }
                 Action::Decline { id } => self.decline(id, "a newer barrier came", cx),
@@ -41,6 +42,15 @@ impl Subtask {
             }
         }
         Ok(())
+    }
+
+    /// The one channel of a source is the outside world: it is held by taking no trigger and no record, see `work_as_source`.
+    fn block(&mut self, channel: Channel) {
+        if self.is_source { self.held = true } else { self.gate.block(channel) }
+    }
+
+    fn unblock(&mut self, channel: Channel) {
+        if self.is_source { self.held = false } else { self.gate.unblock(channel) }
     }
 
     /// Emits what operators buffer, and the barrier behind it on all outputs.
@@ -62,8 +72,9 @@ impl Subtask {
         }
         self.sinks.iter_mut().for_each(|sink| sink.seal(id));
         let bases = self.tables.iter().map(|table| table.borrow_mut().cut(id, barrier.base, barrier.kind)).collect();
+        let is_open = self.is_open();
         let splits = match self.chain.source() {
-            Some(source) if self.is_open() => source.parts().map(|parts| [(source.operator().to_owned(), parts)].into())?,
+            Some(source) if is_open => source.parts().map(|parts| [(source.operator().to_owned(), parts)].into())?,
             _ => Default::default(),
         };
         let channels = self.gate.parts().map(|(channel, watermark, end_of_data)| ChannelPart {

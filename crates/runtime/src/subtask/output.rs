@@ -14,7 +14,7 @@ use crate::packet::{ChannelId, Packet, Payload};
 use crate::record::{AnyBatch, Batch, BatchCodec, Record, TypedCodec, weight};
 use crate::subtask::Partitioner;
 use crate::time::{Time, Timestamp, Watermark};
-use flott_checkpoint::{AttemptId, Barrier, CheckpointId};
+use flott_checkpoint::{AttemptId, Barrier, CheckpointId, KeyGroup};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -44,7 +44,8 @@ pub(super) struct Output<T> {
     epoch: CheckpointId,
     partitioner: Partitioner<T>,
     /// By key group: the lane of its owner. Empty unless the edge is partitioned by hash.
-    lane_of_group: Vec<u16>,
+    lane_of_group: Vec<u32>,
+    key_groups: u16,
     lanes: Vec<Lane<T>>,
     turn: usize,
     flow: Rc<Flow>,
@@ -84,7 +85,9 @@ impl<T: Record> Output<T> {
     pub(super) fn new(site: OutputSite, partitioner: Partitioner<T>, flow: Rc<Flow>) -> Output<T> {
         let OutputSite { edge, from, receivers, attempt, workers, key_groups, options } = site;
         let lane_of_group = match partitioner {
-            Partitioner::Hash(_) => (0..key_groups).map(|group| owner(flott_checkpoint::KeyGroup(group), key_groups, workers)).collect(),
+            Partitioner::Hash(_) => {
+                (0..key_groups).map(|group| owner(KeyGroup(group), key_groups, workers.into())).collect()
+            }
             _ => Vec::new(),
         };
         let credit = isize::try_from(options.credit_window).unwrap_or(isize::MAX);
@@ -100,7 +103,20 @@ impl<T: Record> Output<T> {
         let lanes = receivers.map(lane).collect();
         let unchecked = if cfg!(debug_assertions) { CHECKED_RECORDS } else { 0 };
         let epoch = CheckpointId(0);
-        Output { edge, from, attempt, epoch, partitioner, lane_of_group, lanes, turn: 0, flow, options, unchecked }
+        Output {
+            edge,
+            from,
+            attempt,
+            epoch,
+            partitioner,
+            lane_of_group,
+            key_groups,
+            lanes,
+            turn: 0,
+            flow,
+            options,
+            unchecked,
+        }
     }
 
     #[inline]
@@ -108,8 +124,8 @@ impl<T: Record> Output<T> {
         let lane = match &self.partitioner {
             Partitioner::Forward => 0,
             Partitioner::Hash(hash) => {
-                let group = key_group(hash(&record), self.lane_of_group.len());
-                usize::from(*self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number"))
+                let group = key_group(hash(&record), self.key_groups);
+                *self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number") as usize
             }
             Partitioner::Rebalance => {
                 self.turn = (self.turn + 1) % self.lanes.len();
@@ -177,7 +193,8 @@ impl<T: Record> Output<T> {
 
     fn send_control(&mut self, outbox: &mut Outbox, payload: impl Fn() -> Payload) {
         for index in 0..self.lanes.len() {
-            self.send(index, outbox).expect("round trips were checked when the batch was full or are checked here in debug builds");
+            self.send(index, outbox)
+                .expect("round trips were checked when the batch was full or are checked here in debug builds");
             let to = self.lanes.get(index).expect("in range").to;
             let channel = ChannelId { edge: self.edge, from: self.from, to };
             outbox.packets.push(Packet { channel, attempt: self.attempt, epoch: self.epoch, payload: payload() });
@@ -190,7 +207,10 @@ impl<T: Record> OutputPort for Output<T> {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to == receiver) else { return };
         let had_credit = lane.credit > 0;
         lane.credit += bytes.cast_signed();
-        debug_assert!(lane.credit <= self.options.credit_window.cast_signed(), "a receiver returns what it was sent, once");
+        debug_assert!(
+            lane.credit <= self.options.credit_window.cast_signed(),
+            "a receiver returns what it was sent, once"
+        );
         if !had_credit && lane.credit > 0 {
             self.flow.without_credit.set(self.flow.without_credit.get() - 1);
         }
@@ -236,8 +256,9 @@ impl<T: Record> OutputPort for Output<T> {
 fn check_round_trip<T: Record>(batch: &Batch<T>) -> Result<()> {
     let type_name = std::any::type_name::<T>();
     let wrong = |how: &str| {
-        Error::failed(format!("records of type {type_name} do not survive encoding: {how}"))
-            .hint("give the type a serde representation that MessagePack can read back; it has to cross process boundaries")
+        Error::failed(format!("records of type {type_name} do not survive encoding: {how}")).hint(
+            "give the type a serde representation that MessagePack can read back; it has to cross process boundaries",
+        )
     };
     let (mut first, mut second) = (Vec::new(), Vec::new());
     batch.encode(&mut first)?;

@@ -36,7 +36,11 @@ pub(super) struct SinkOperator<W> {
 }
 
 /// A writer, shared by the chain, which writes, and the subtask, which seals.
-pub(super) struct WriterCell<W>(pub(super) W, pub(super) fn(&mut W, CheckpointId) -> Option<Sealed>, pub(super) fn(&mut W) -> bool);
+pub(super) struct WriterCell<W>(
+    pub(super) W,
+    pub(super) fn(&mut W, CheckpointId) -> Option<Sealed>,
+    pub(super) fn(&mut W) -> bool,
+);
 
 impl<W> Seal for WriterCell<W> {
     fn seal(&mut self, id: CheckpointId) -> Option<Sealed> {
@@ -119,7 +123,11 @@ enum Duty {
 }
 
 impl SinkPort {
-    pub(super) fn new(operator: &str, committer: Option<Arc<dyn Committer>>, writer: Rc<RefCell<dyn Seal>>) -> SinkPort {
+    pub(super) fn new(
+        operator: &str,
+        committer: Option<Arc<dyn Committer>>,
+        writer: Rc<RefCell<dyn Seal>>,
+    ) -> SinkPort {
         SinkPort {
             operator: operator.to_owned(),
             committer,
@@ -203,7 +211,9 @@ impl SinkPort {
     }
 
     fn busy_with_duty(&self) -> bool {
-        self.busy && self.to_commit.is_empty() && self.epochs.iter().all(|epoch| !matches!(epoch.state, EpochState::Preparing))
+        self.busy
+            && self.to_commit.is_empty()
+            && self.epochs.iter().all(|epoch| !matches!(epoch.state, EpochState::Preparing))
     }
 
     /// The next call to make, if there is one and none is under way.
@@ -276,7 +286,8 @@ impl SinkPort {
     }
 
     fn on_prepared(&mut self, id: CheckpointId, result: Result<Vec<Token>>, sealed: Sealed) -> SinkNews {
-        let epoch = self.epochs.iter_mut().find(|epoch| epoch.id == id).expect("an epoch leaves only when it is prepared");
+        let epoch =
+            self.epochs.iter_mut().find(|epoch| epoch.id == id).expect("an epoch leaves only when it is prepared");
         match result {
             Ok(tokens) => {
                 epoch.state = EpochState::Prepared(tokens);

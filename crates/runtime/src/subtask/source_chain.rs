@@ -84,7 +84,10 @@ impl<S: Source> SourceChain<S> {
     fn pull_split(&mut self, budget: u32, cx: &mut Context<'_>) -> Result<SplitPulled> {
         let Some(split) = self.splits.get_mut(self.turn) else { return Ok(SplitPulled::End) };
         if let SplitState::Waiting(position) = &mut split.state {
-            let reader = self.source.open(&split.name, position.take(), &self.cx).map_err(|error| error.at_operator(&self.operator))?;
+            let reader = self
+                .source
+                .open(&split.name, position.take(), &self.cx)
+                .map_err(|error| error.at_operator(&self.operator))?;
             split.state = SplitState::Reading(reader);
         }
         let SplitState::Reading(reader) = &mut split.state else { return Ok(SplitPulled::End) };
@@ -92,7 +95,10 @@ impl<S: Source> SourceChain<S> {
             if !cx.may_take() {
                 return Ok(SplitPulled::Stopped);
             }
-            match reader.next(cx.now).map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))? {
+            match reader
+                .next(cx.now)
+                .map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))?
+            {
                 Read::Record(record, at) => {
                     self.taken.set(self.taken.get() + 1);
                     let sent = self.next.on_record(record, at, cx);
@@ -149,7 +155,8 @@ enum SplitPulled {
 }
 
 fn to_json<P: serde::Serialize>(position: &P, operator: &str) -> Result<serde_json::Value> {
-    serde_json::to_value(position).map_err(|error| Error::failed(format!("cannot store the position of a split: {error}")).at_operator(operator))
+    serde_json::to_value(position)
+        .map_err(|error| Error::failed(format!("cannot store the position of a split: {error}")).at_operator(operator))
 }
 
 impl<S: Source> SourcePort for SourceChain<S> {

@@ -74,10 +74,10 @@ impl Subtask {
 
     fn work_as_source(&mut self, cx: &mut Context<'_>) -> Result<bool> {
         // A trigger lies in front of the next record; a paused subtask raises no `AtHead`.
-        if let Some(barrier) = self.trigger.take_if(|_| !self.paused) {
+        if let Some(barrier) = self.trigger.take_if(|_| !self.paused && !self.held) {
             self.at_head(Channel(0), barrier, cx)?;
         }
-        if self.paused || self.ended || self.stopped {
+        if self.paused || self.held || self.ended || self.stopped {
             return Ok(false);
         }
         let source = self.chain.source().expect("the vertex is a source");
@@ -183,7 +183,8 @@ impl Subtask {
 
     /// Says of each completed checkpoint that everything up to it is committed; a subtask without sinks says so at once.
     fn report_commits(&mut self, outbox: &mut Outbox) {
-        while let Some(&id) = self.committing.first().filter(|id| self.sinks.iter().all(|sink| sink.is_committed(**id))) {
+        while let Some(&id) = self.committing.first().filter(|id| self.sinks.iter().all(|sink| sink.is_committed(**id)))
+        {
             self.committing.remove(0);
             outbox.reports.push(Report::Committed { id, subtask: self.id });
         }

@@ -33,6 +33,8 @@ pub(super) struct Restoring {
     footers: BTreeMap<String, Footer>,
     /// Footers to read: the file, and the bytes from its end that are being asked for.
     asked_footers: BTreeMap<Ticket, (BlobRef, u64)>,
+    /// Footers that did not fit into the first read.
+    longer_tails: Vec<(BlobRef, u64)>,
     /// Set once all footers are in.
     plan: Option<Blocks>,
 }
@@ -61,6 +63,7 @@ impl Restoring {
             begun: false,
             footers: BTreeMap::new(),
             asked_footers: BTreeMap::new(),
+            longer_tails: Vec::new(),
             plan: None,
         }
     }
@@ -77,6 +80,9 @@ impl Restoring {
         if !self.begun {
             self.begun = true;
             self.ask_footers(restore, outbox);
+        }
+        for (blob, tail) in std::mem::take(&mut self.longer_tails) {
+            self.ask_tail(blob, tail, outbox);
         }
         if !self.asked_footers.is_empty() {
             return Ok(false);
@@ -119,13 +125,15 @@ impl Restoring {
     }
 
     /// An answer of the storage.
-    pub(super) fn on_reply(&mut self, ticket: Ticket, reply: StorageReply, _: &mut [Subtask]) -> Result<()> {
+    pub(super) fn on_reply(&mut self, ticket: Ticket, reply: StorageReply) -> Result<()> {
         if let Some((blob, tail)) = self.asked_footers.remove(&ticket) {
             let bytes = content(&blob.path, reply).map_err(|error| self.located(error))?;
             return self.on_footer(blob, tail, &bytes).map_err(|error| self.located(error));
         }
         let Some(blocks) = &mut self.plan else { return Ok(()) };
-        let Some((_, piece, place)) = blocks.asked.iter_mut().find(|(asked, ..)| *asked == ticket) else { return Ok(()) };
+        let Some((_, piece, place)) = blocks.asked.iter_mut().find(|(asked, ..)| *asked == ticket) else {
+            return Ok(());
+        };
         let read = content(piece.path(), reply);
         *place = Some(read.map_err(|error| located(&self.attempt, error))?);
         while blocks.asked.front().is_some_and(|(_, _, bytes)| bytes.is_some()) {
@@ -148,7 +156,7 @@ impl Restoring {
         let needed = footer_range(bytes, blob.length).map_err(damaged)?;
         if needed.end - needed.start > bytes.len() as u64 {
             let tail = needed.end - needed.start + TRAILER_LENGTH as u64;
-            self.tails.push((blob, tail));
+            self.longer_tails.push((blob, tail));
             return Ok(());
         }
         let footer = Footer::read(bytes, blob.length).map_err(damaged)?;
@@ -179,7 +187,10 @@ impl Restoring {
             let Some((path, section)) = self.section(restore, checkpoint, &stored)? else { break };
             table.borrow_mut().expect(&section.declaration).map_err(|error| {
                 let hint = "restore with the types that wrote it, or start over with --restore none";
-                Error::unusable(error.to_string()).at_operator(&declared.name.operator).at_checkpoint(checkpoint).hint(hint)
+                Error::unusable(error.to_string())
+                    .at_operator(&declared.name.operator)
+                    .at_checkpoint(checkpoint)
+                    .hint(hint)
             })?;
             chain.push((path, section.blocks.clone()));
             id = section.base;
@@ -187,7 +198,11 @@ impl Restoring {
         for (path, entries) in chain.into_iter().rev() {
             let in_order = |kind: BlockKind| entries.iter().filter(move |entry| entry.kind == kind);
             for entry in in_order(BlockKind::Deletes).chain(in_order(BlockKind::Puts)) {
-                blocks.waiting.push_back(Piece::Block { path: path.clone(), entry: entry.clone(), table: SharedTable::clone(table) });
+                blocks.waiting.push_back(Piece::Block {
+                    path: path.clone(),
+                    entry: entry.clone(),
+                    table: SharedTable::clone(table),
+                });
             }
         }
         Ok(())
@@ -201,7 +216,10 @@ impl Restoring {
         stored: &crate::segment::StateName,
     ) -> Result<Option<(String, &crate::segment::StateSection)>> {
         let manifest = restore.manifests.get(&id).ok_or_else(|| {
-            Error::unusable(format!("checkpoint {} builds on checkpoint {id}, whose manifest is gone", restore.checkpoint))
+            Error::unusable(format!(
+                "checkpoint {} builds on checkpoint {id}, whose manifest is gone",
+                restore.checkpoint
+            ))
         })?;
         let Some(&vertex) = manifest.vertex_of.get(&stored.operator) else { return Ok(None) };
         let part = manifest.parts.get(&SubtaskId { vertex, index: self.worker });
@@ -275,8 +293,9 @@ impl Blocks {
                 if !last {
                     return Ok(());
                 }
-                let tokens: Vec<Token> = rmp_serde::from_slice(&std::mem::take(&mut self.blob))
-                    .map_err(|error| unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator))?;
+                let tokens: Vec<Token> = rmp_serde::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
+                    unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
+                })?;
                 self.tokens.entry(operator.clone()).or_default().extend(tokens);
                 Ok(())
             }
@@ -286,9 +305,10 @@ impl Blocks {
 
 /// Positions, watermarks, ends of data and tokens of one subtask.
 fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<String, Vec<Token>>, worker: u16) {
-    let manifest = restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
+    let manifest =
+        restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
     let parts = &manifest.parts;
-    let splits = subtask.source_operator().map(|operator| subtask.stored_operator(&operator)).and_then(|stored| {
+    let splits = subtask.stored_source().and_then(|stored| {
         let all = parts.values().filter_map(|part| part.splits.get(&stored));
         let mut union = all.peekable();
         union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())
@@ -301,7 +321,10 @@ fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<Stri
             sender.and_then(|sender| parts.get(&sender)).is_some_and(|sender| sender.finished)
         };
         let channel = |edge, from| ChannelId { edge, from, to: worker };
-        let restored = part.channels.iter().map(|part| (channel(part.edge, part.from), part.watermark, ended(part.edge, part.from)));
+        let restored = part
+            .channels
+            .iter()
+            .map(|part| (channel(part.edge, part.from), part.watermark, ended(part.edge, part.from)));
         restored.collect()
     });
     subtask.restore(RestoredPart {

@@ -61,6 +61,11 @@ impl Segments {
     }
 
     /// Bytes that wait for the storage.
+    pub(crate) fn buffered(&self) -> usize {
+        self.buffered
+    }
+
+    /// Whether those are as many as may be.
     pub(crate) fn is_full(&self) -> bool {
         self.buffered >= self.limit
     }
