@@ -24,6 +24,8 @@ pub struct Heartbeat {
     /// How many records the chain that runs has taken.
     record: AtomicU64,
     names: Mutex<Vec<String>>,
+    /// The place of the record that a panic was about, if it has one.
+    place: Mutex<Option<String>>,
 }
 
 /// What a heartbeat shows.
@@ -63,16 +65,21 @@ impl Heartbeat {
         self.record.store(count, Ordering::Relaxed);
     }
 
-    /// A step begins.
-    pub fn begin_step(&self) {
+    /// A step begins; it ends when what this gives back is dropped, also by a panic.
+    pub fn step(&self) -> Step<'_> {
         self.operator.store(0, Ordering::Relaxed);
+        self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
         self.steps.fetch_or(1, Ordering::Release);
+        Step(self)
     }
 
-    /// A step has ended, also by a panic.
-    pub fn end_step(&self) {
-        let steps = self.steps.load(Ordering::Relaxed);
-        self.steps.store((steps | 1).wrapping_add(1), Ordering::Release);
+    /// Runs `body`; if it panics, `place` says which record it was about. Costs nothing otherwise.
+    #[inline]
+    pub fn naming<R>(&self, place: impl Fn() -> String, body: impl FnOnce() -> R) -> R {
+        let namer = Namer { heartbeat: self, place };
+        let result = body();
+        std::mem::forget(namer);
+        result
     }
 
     /// What it shows now.
@@ -94,9 +101,37 @@ impl Heartbeat {
     pub fn blame(&self, error: Error) -> Error {
         let pulse = self.pulse();
         match pulse.operator {
-            Some(name) => error.at_operator(&name).at_position(format!("record {} of its chain", pulse.record)),
+            Some(name) => {
+                let place = self.place.lock().unwrap_or_else(PoisonError::into_inner).take();
+                let place = place.unwrap_or_else(|| format!("record {} of its chain", pulse.record));
+                error.at_operator(&name).at_position(place)
+            }
             None => error,
         }
+    }
+}
+
+/// A step under way.
+#[derive(Debug)]
+pub struct Step<'a>(&'a Heartbeat);
+
+impl Drop for Step<'_> {
+    fn drop(&mut self) {
+        let steps = self.0.steps.load(Ordering::Relaxed);
+        self.0.steps.store((steps | 1).wrapping_add(1), Ordering::Release);
+    }
+}
+
+/// Dropped only when its body panics: else it is forgotten.
+struct Namer<'a, P: Fn() -> String> {
+    heartbeat: &'a Heartbeat,
+    place: P,
+}
+
+impl<P: Fn() -> String> Drop for Namer<'_, P> {
+    fn drop(&mut self) {
+        let place = (self.place)();
+        *self.heartbeat.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(place);
     }
 }
 

@@ -12,6 +12,7 @@ pub mod envelope;
 pub mod error;
 pub mod heartbeat;
 pub mod history;
+pub mod host;
 pub mod io;
 pub mod job_manager;
 pub mod key;

@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::heartbeat::{Heartbeat, Mark};
 use crate::outbox::Outbox;
 use crate::record::{AnyBatch, Batch, Record};
+use crate::subtask::SourcePort;
 use crate::time::{Clock, Time, Timestamp, Watermark};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -70,6 +71,11 @@ pub trait Chain {
     /// # Errors
     /// As [`Operator::on_signal`].
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()>;
+
+    /// The source at its head, if it begins with one.
+    fn source(&mut self) -> Option<&mut dyn SourcePort> {
+        None
+    }
 }
 
 /// The head of a chain whose inputs all carry the same type.
@@ -159,6 +165,19 @@ impl<'a> Context<'a> {
     #[inline]
     pub fn enter(&self, mark: Mark) {
         self.flow.heartbeat.enter(mark);
+    }
+
+    /// Runs `body` for one record of a source; if it panics, `place` says which record it was.
+    #[inline]
+    pub fn naming<R>(&mut self, place: impl Fn() -> String, body: impl FnOnce(&mut Self) -> R) -> R {
+        let flow = self.flow;
+        flow.heartbeat.naming(place, || body(self))
+    }
+
+    /// What the clock says now; only the cut asks, to measure itself.
+    #[must_use]
+    pub fn look(&self) -> Time {
+        self.clock.now()
     }
 
     /// Whether the step used up its quantum, so that there may be more to do at once.

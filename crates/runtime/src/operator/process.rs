@@ -9,7 +9,7 @@ use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::plan::StatePlan;
 use crate::record::Keyed;
-use crate::state::{HeapValue, StateName, ValueDeclaration, ValueState};
+use crate::state::{HeapValue, ValueState};
 use crate::subtask::SubtaskBuilder;
 use crate::time::Timestamp;
 use std::any::type_name;
@@ -68,8 +68,7 @@ impl<V: crate::state::Value> State for Value<V> {
     }
 
     fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapValue<K, V>> {
-        let name = StateName { operator: operator.to_owned(), state: self.name.to_owned() };
-        builder.value(ValueDeclaration { name })
+        builder.value(operator, self.name)
     }
 
     fn at<'a, K: Key>(open: &'a mut HeapValue<K, V>, hash: u64, key: &'a K) -> ValueRef<'a, K, V> {
