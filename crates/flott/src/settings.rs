@@ -76,7 +76,7 @@ impl Settings {
 }
 
 /// More workers than this is a slip of the finger: there are 128 key groups.
-const MOST_WORKERS: u16 = 128;
+pub(crate) const MOST_WORKERS: u16 = 128;
 
 /// Nothing is sensibly longer.
 const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
@@ -105,7 +105,7 @@ pub(crate) fn parse_mode(text: &str) -> Result<Mode, String> {
 
 const RUNNABLE: &str = "stop-the-world, aligned, at-least-once";
 
-fn check_mode(mode: Mode) -> Result<(), String> {
+pub(crate) fn check_mode(mode: Mode) -> Result<(), String> {
     if mode.acts_on_arrival() {
         return Err(format!("checkpoint mode {mode} cannot run in this version; use one of {RUNNABLE}"));
     }
@@ -117,7 +117,7 @@ pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     check_interval(interval).map(|()| interval)
 }
 
-fn check_interval(interval: Duration) -> Result<(), String> {
+pub(crate) fn check_interval(interval: Duration) -> Result<(), String> {
     flott_checkpoint::check_interval(interval).map_err(|error| error.to_string())
 }
 
