@@ -5,8 +5,25 @@
 
 #![forbid(unsafe_code)]
 
+mod append;
 mod barrier;
+mod contest;
+mod coordinator;
+pub mod guarantee;
 mod ids;
+mod log;
+mod message;
+mod options;
+mod pending;
+mod resolutions;
+mod survey;
 
+pub use append::{Append, AppendAction, AppendEvent, AppendOutcome, CreateOutcome};
 pub use barrier::{Barrier, Kind, Mode};
+pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
+pub use coordinator::{Coordinator, Origin};
+pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
+pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};
+pub use message::{AbortReason, Ack, Action, Completed, Dropped, Event, JobFailure, Outcome, Part, RequestId, Tried};
+pub use options::{OptionError, Options, check_interval};
