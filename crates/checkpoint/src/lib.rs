@@ -7,8 +7,10 @@
 
 mod append;
 mod barrier;
+mod collection;
 mod contest;
 mod coordinator;
+pub mod fallback;
 pub mod guarantee;
 mod ids;
 mod log;
@@ -16,10 +18,13 @@ mod message;
 mod options;
 mod pending;
 mod resolutions;
+mod restart;
+mod retention;
 mod survey;
 
 pub use append::{Append, AppendAction, AppendEvent, AppendOutcome, CreateOutcome};
 pub use barrier::{Barrier, Kind, Mode};
+pub use collection::{Batch, CollectAction, CollectEvent, Collection};
 pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
 pub use coordinator::{Coordinator, Origin};
 pub use guarantee::Guarantee;
@@ -27,3 +32,5 @@ pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
 pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};
 pub use message::{AbortReason, Ack, Action, Completed, Dropped, Event, JobFailure, Outcome, Part, RequestId, Tried};
 pub use options::{OptionError, Options, check_interval};
+pub use restart::{Restart, RestartOptions, Verdict};
+pub use retention::{InUse, Recorded, Retention, retain};
