@@ -97,3 +97,17 @@ pub fn from_hex(text: &str) -> Option<u64> {
     let plain = text.len() == HASH_DIGITS && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
     if plain { u64::from_str_radix(text, 16).ok() } else { None }
 }
+
+/// For serde: a number as 16 hexadecimal digits.
+pub(crate) mod hex_u64 {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(crate) fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&super::hex(*value))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        super::from_hex(&text).ok_or_else(|| de::Error::custom("expected 16 lower-case hexadecimal digits"))
+    }
+}

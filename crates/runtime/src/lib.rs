@@ -22,6 +22,8 @@ pub mod record;
 pub mod sink;
 pub mod source;
 pub mod subtask;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod worker;
 

@@ -6,13 +6,13 @@
 
 use crate::attempt::RestoredManifest;
 use crate::control::{BlobRef, SubtaskPart};
-use crate::envelope::{Envelope, from_hex, hex};
+use crate::envelope::{Envelope, from_hex};
 use crate::error::{Error, Result};
 use crate::layout::{self, Name};
 use crate::plan::{Partitioning, Plan, Role, StatePlan};
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, SubtaskId};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
@@ -48,8 +48,8 @@ pub struct Manifest {
     pub guarantee: Guarantee,
     /// The checkpoint recorded before it in this line; a fallback goes there (R2).
     pub parent: Option<CheckpointId>,
-    /// The checkpoint that the barrier offered as a base; the parts say whether they used it.
-    pub base: Option<CheckpointId>,
+    /// The manifest that increments build on; `None` if every part is full.
+    pub base: Option<BaseEntry>,
     /// Every source had reached its end: the job is finished (C3).
     pub finished: bool,
     /// How many workers the attempt had, and so how many subtasks each vertex has.
@@ -62,6 +62,26 @@ pub struct Manifest {
     pub edges: Vec<ManifestEdge>,
     /// One part for each subtask, in the order of the subtasks.
     pub parts: Vec<SubtaskPart>,
+}
+
+/// The manifest that increments build on, by name and content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct BaseEntry {
+    /// Its checkpoint.
+    pub id: CheckpointId,
+    /// The attempt that took it.
+    pub attempt: AttemptId,
+    /// The xxh3-64 of its bytes.
+    #[serde(with = "crate::envelope::hex_u64")]
+    pub checksum: u64,
+}
+
+impl BaseEntry {
+    /// The path of that manifest.
+    #[must_use]
+    pub fn path(&self) -> String {
+        layout::manifest(self.id, self.attempt)
+    }
 }
 
 /// The moments of a checkpoint, in microseconds since the epoch, by the job manager's clock.
@@ -123,25 +143,13 @@ pub struct ManifestEdge {
 }
 
 /// The secret seed of the key hash. Its debug text hides it: whoever knows it can flood one key group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct KeySeed(pub u64);
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct KeySeed(#[serde(with = "crate::envelope::hex_u64")] pub u64);
 
 impl fmt::Debug for KeySeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("KeySeed(…)")
-    }
-}
-
-impl Serialize for KeySeed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hex(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for KeySeed {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<KeySeed, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        from_hex(&text).map(KeySeed).ok_or_else(|| de::Error::custom("expected 16 lower-case hexadecimal digits"))
     }
 }
 
@@ -179,16 +187,10 @@ impl Manifest {
         self.parts.iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
     }
 
-    /// The checkpoints that its parts build on; empty for a full one.
-    #[must_use]
-    pub fn bases(&self) -> BTreeSet<CheckpointId> {
-        self.parts.iter().filter_map(|part| part.base).collect()
-    }
-
     /// Whether no part builds on another checkpoint.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.parts.iter().all(|part| part.base.is_none())
+        self.base.is_none()
     }
 
     /// The bytes of all blobs that it names.
@@ -272,6 +274,9 @@ impl Manifest {
                 self.workers
             ));
         }
+        if !self.base_fits() {
+            return wrong("its base is not that of its parts".to_owned());
+        }
         match self.parts.iter().find_map(|part| self.fault_of(part).map(|what| (part.subtask, what))) {
             Some((subtask, what)) => wrong(format!("the part of subtask {subtask} {what}")),
             None => self.checked_blobs(),
@@ -282,15 +287,19 @@ impl Manifest {
         if let Some(channel) = part.channels.iter().find(|channel| usize::from(channel.edge) >= self.edges.len()) {
             return Some(format!("has a channel of edge {}, of {} edges", channel.edge, self.edges.len()));
         }
-        if part.base.is_some_and(|base| base >= self.id) {
-            return Some("builds on a later checkpoint, or on itself".to_owned());
-        }
+        let own = |name| matches!(name, Name::Segment { attempt, id, .. } if (id, attempt) == (self.id, self.attempt));
         let blob = part.segment.as_ref()?;
-        match layout::parse(&blob.path) {
-            Some(Name::Segment { .. }) if from_hex(&blob.checksum).is_some() => None,
-            Some(Name::Segment { .. }) => Some(format!("has `{}` for a checksum", blob.checksum)),
-            _ => Some(format!("names `{}`, which is no segment", blob.path)),
+        if !layout::parse(&blob.path).is_some_and(own) {
+            return Some(format!("names `{}`, which is no segment of this checkpoint", blob.path));
         }
+        from_hex(&blob.checksum).is_none().then(|| format!("has `{}` for a checksum", blob.checksum))
+    }
+
+    /// Whether the base is what the parts say, and older.
+    fn base_fits(&self) -> bool {
+        let used: BTreeSet<CheckpointId> = self.parts.iter().filter_map(|part| part.base).collect();
+        let base = self.base.map(|base| base.id);
+        used.into_iter().eq(base) && base.is_none_or(|base| base < self.id)
     }
 
     /// Subtasks that share a segment must agree on it.

@@ -1,0 +1,3 @@
+//! For tests, here and in other crates: conformance suites and deterministic hosts. Never part of a production build.
+
+pub mod storage_suite;
