@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod connector;
 pub mod control;
 pub mod error;
 pub mod io;
@@ -18,6 +19,8 @@ pub mod record;
 pub mod sink;
 pub mod source;
 pub mod subtask;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod time;
 pub mod worker;
 
