@@ -77,7 +77,12 @@ pub(super) struct CsvReader<T> {
 
 impl<T: Record> CsvReader<T> {
     /// Reads the header, then goes where the position says.
-    pub(super) fn new(split: &str, bytes: FileBytes, from: Option<FilePosition>, format: Csv<T>) -> Result<CsvReader<T>> {
+    pub(super) fn new(
+        split: &str,
+        bytes: FileBytes,
+        from: Option<FilePosition>,
+        format: Csv<T>,
+    ) -> Result<CsvReader<T>> {
         let place = from.map(|position| (position.offset, position.line));
         let parser = fresh_parser(format.delimiter);
         let mut reader = CsvReader {
@@ -212,7 +217,8 @@ impl<T: Record> CsvReader<T> {
             || format!("column {}", index + 1),
             |name| format!("column `{}`", String::from_utf8_lossy(name)),
         );
-        let value: String = String::from_utf8_lossy(self.record.get(index).unwrap_or_default()).chars().take(80).collect();
+        let value: String =
+            String::from_utf8_lossy(self.record.get(index).unwrap_or_default()).chars().take(80).collect();
         let place = format!("{}, line {}, {column}", self.split, self.record_line);
         Error::failed(format!("the value `{value}` cannot be read: {cause}")).at_position(place)
     }

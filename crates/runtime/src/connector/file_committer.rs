@@ -210,8 +210,7 @@ impl Committer for FileCommitter {
     }
 
     fn prepare(&self, sealed: &mut Sealed) -> Result<Vec<Token>> {
-        let sealed =
-            sealed.downcast_mut::<SealedParts>().expect("a file sink gets back what its writer sealed");
+        let sealed = sealed.downcast_mut::<SealedParts>().expect("a file sink gets back what its writer sealed");
         for part in &mut sealed.parts {
             part.finish(&self.files)?;
         }

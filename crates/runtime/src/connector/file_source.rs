@@ -115,7 +115,12 @@ impl Source for FileSource<Lines> {
         splits(&self.pattern, &cx.files)
     }
 
-    fn open(&self, split: &str, from: Option<FilePosition>, cx: &SourceContext) -> Result<BoxedReader<String, FilePosition>> {
+    fn open(
+        &self,
+        split: &str,
+        from: Option<FilePosition>,
+        cx: &SourceContext,
+    ) -> Result<BoxedReader<String, FilePosition>> {
         let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
         Ok(Box::new(LineReader::new(split, bytes, from, self.format.timestamp.clone())))
     }
@@ -133,7 +138,12 @@ impl<T: Record> Source for FileSource<Csv<T>> {
         splits(&self.pattern, &cx.files)
     }
 
-    fn open(&self, split: &str, from: Option<FilePosition>, cx: &SourceContext) -> Result<BoxedReader<T, FilePosition>> {
+    fn open(
+        &self,
+        split: &str,
+        from: Option<FilePosition>,
+        cx: &SourceContext,
+    ) -> Result<BoxedReader<T, FilePosition>> {
         let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
         Ok(Box::new(CsvReader::new(split, bytes, from, self.format.clone())?))
     }
@@ -163,8 +173,12 @@ fn relative_name(path: &Path, directory: &Path) -> Option<String> {
         path.components().filter(|component| *component != std::path::Component::CurDir).collect()
     };
     let path = plain(path);
-    let names: Option<Vec<&str>> =
-        path.strip_prefix(plain(directory)).ok()?.components().map(|component| component.as_os_str().to_str()).collect();
+    let names: Option<Vec<&str>> = path
+        .strip_prefix(plain(directory))
+        .ok()?
+        .components()
+        .map(|component| component.as_os_str().to_str())
+        .collect();
     names.map(|names| names.join("/"))
 }
 

@@ -115,7 +115,8 @@ impl<T: Record> SplitReader for GeneratorReader<T> {
     type Position = u64;
 
     fn next(&mut self, now: Time) -> Result<Next<T>> {
-        let record = self.next.checked_mul(u64::from(self.source.splits)).and_then(|n| n.checked_add(u64::from(self.index)));
+        let record =
+            self.next.checked_mul(u64::from(self.source.splits)).and_then(|n| n.checked_add(u64::from(self.index)));
         let Some(record) = record.filter(|record| *record < self.source.count) else { return Ok(Next::End) };
         if let Some(due) = self.due(now)
             && now < due

@@ -171,7 +171,12 @@ impl<T: Record> Sink<T> for MemorySink<T> {
     type Writer = MemoryWriter<T>;
 
     fn open(&self, cx: &SinkContext) -> Result<MemoryWriter<T>> {
-        Ok(MemoryWriter { sink: cx.operator.clone(), incarnation: cx.incarnation.clone(), subtask: cx.subtask, records: Vec::new() })
+        Ok(MemoryWriter {
+            sink: cx.operator.clone(),
+            incarnation: cx.incarnation.clone(),
+            subtask: cx.subtask,
+            records: Vec::new(),
+        })
     }
 
     fn committer(&self, cx: &SinkContext) -> Option<Arc<dyn Committer>> {
@@ -251,8 +256,9 @@ impl<T: Record> Committer for MemoryCommitter<T> {
     }
 
     fn commit(&self, token: &Token) -> Result<()> {
-        let (epoch, records): (Epoch, Vec<T>) = rmp_serde::from_slice(&token.payload)
-            .map_err(|error| Error::unusable(format!("token `{}` of a memory sink cannot be read: {error}", token.name)))?;
+        let (epoch, records): (Epoch, Vec<T>) = rmp_serde::from_slice(&token.payload).map_err(|error| {
+            Error::unusable(format!("token `{}` of a memory sink cannot be read: {error}", token.name))
+        })?;
         let mut output = self.output.lock();
         if output.epochs.contains_key(&token.name) {
             output.repeated += 1;

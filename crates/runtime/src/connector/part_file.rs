@@ -92,8 +92,9 @@ impl PartFile {
                 Ok(())
             }
             Err(error) => {
-                let error = failed_at(&self.path, "sync", &error)
-                    .hint("its bytes may be lost; the output is written anew when the job restarts from its last checkpoint");
+                let error = failed_at(&self.path, "sync", &error).hint(
+                    "its bytes may be lost; the output is written anew when the job restarts from its last checkpoint",
+                );
                 self.state = State::Lost(error.clone());
                 Err(error)
             }

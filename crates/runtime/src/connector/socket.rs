@@ -45,7 +45,8 @@ impl Source for SocketSource {
     }
 
     fn open(&self, split: &str, _from: Option<()>, cx: &SourceContext) -> Result<BoxedReader<String, ()>> {
-        let shared = Arc::new(Shared { queue: Mutex::new(Queue::default()), room: Condvar::new(), waker: cx.waker.clone() });
+        let shared =
+            Arc::new(Shared { queue: Mutex::new(Queue::default()), room: Condvar::new(), waker: cx.waker.clone() });
         let (address, ours) = (self.address.clone(), shared.clone());
         cx.threads.spawn(&format!("flott-socket-{}", cx.operator), Box::new(move || receive(&address, &ours)))?;
         Ok(Box::new(SocketReader { address: split.to_owned(), shared, lines: 0 }))

@@ -73,7 +73,7 @@ impl SinkCase for LargeLines {
         FileSink::lines("out")
     }
     fn record(&self, subtask: u16, n: u64) -> String {
-        format!("{subtask} {n} {}", "x".repeat(30 << 10))
+        format!("{subtask} {n} {}", "x".repeat(25 << 10))
     }
     fn visible(&self, files: &MemoryFiles) -> Visible {
         read_parts(files, 0)
@@ -192,8 +192,11 @@ fn csv_has_a_header_in_each_part() {
 #[test]
 fn a_record_that_is_not_flat_is_an_error_that_says_so() {
     let nested = vec![std::collections::BTreeMap::from([("key", 1)])];
-    let mut writer =
-        Sink::<Vec<std::collections::BTreeMap<&str, i32>>>::open(&FileSink::csv("out"), &sink_context(Arc::new(MemoryFiles::new()))).unwrap();
+    let mut writer = Sink::<Vec<std::collections::BTreeMap<&str, i32>>>::open(
+        &FileSink::csv("out"),
+        &sink_context(Arc::new(MemoryFiles::new())),
+    )
+    .unwrap();
     let error = writer.write(nested).unwrap_err();
     assert!(error.to_string().contains("a CSV record is flat"), "{error}");
 }
@@ -204,7 +207,10 @@ fn an_empty_epoch_leaves_no_file() {
     let mut writer = Sink::<String>::open(&FileSink::lines("out"), &sink_context(Arc::new(files.clone()))).unwrap();
     assert!(SinkWriter::<String>::seal(&mut writer, CheckpointId(1)).is_none());
     assert!(files.all_files().is_empty());
-    assert!(crate::io::Files::info(&files, "out".as_ref()).unwrap().is_dir, "the directory is made when the sink opens");
+    assert!(
+        crate::io::Files::info(&files, "out".as_ref()).unwrap().is_dir,
+        "the directory is made when the sink opens"
+    );
 }
 
 #[test]

@@ -137,7 +137,10 @@ impl<C: SinkCase> Engine<C> {
         while !self.is_done() {
             if let Err(error) = self.epoch(&mut attempt) {
                 failures += 1;
-                if attempt.broken || failures > 2 || self.stop_after_record.is_some_and(|stop| stop <= self.recorded.checkpoints) {
+                if attempt.broken
+                    || failures > 2
+                    || self.stop_after_record.is_some_and(|stop| stop <= self.recorded.checkpoints)
+                {
                     return Err(error);
                 }
             }
@@ -209,18 +212,25 @@ impl<C: SinkCase> Engine<C> {
             // Foreign output is still there.
             return;
         }
-        for (subtask, seen) in self.visible() {
+        let visible = self.visible();
+        for (subtask, seen) in &visible {
             let title = &self.title;
             let count = seen.len() as u64;
-            assert!(seen.iter().copied().eq(0..count), "{title}: subtask {subtask} shows {seen:?}, not each record once");
-            let recorded = self.recorded.positions.get(&subtask).copied().unwrap_or(0);
-            assert!(count <= recorded, "{title}: subtask {subtask} shows {count} records, only {recorded} are recorded");
-            let epochs = self.epochs.get(&subtask).map(Vec::as_slice).unwrap_or_default();
+            assert!(
+                seen.iter().copied().eq(0..count),
+                "{title}: subtask {subtask} shows {seen:?}, not each record once"
+            );
+            let recorded = self.recorded.positions.get(subtask).copied().unwrap_or(0);
+            assert!(
+                count <= recorded,
+                "{title}: subtask {subtask} shows {count} records, only {recorded} are recorded"
+            );
+            let epochs = self.epochs.get(subtask).map(Vec::as_slice).unwrap_or_default();
             let whole = count == 0 || C::SEVERAL_TOKENS || epochs.contains(&count);
             assert!(whole, "{title}: subtask {subtask} shows {count} records, epochs end at {epochs:?}");
         }
         for (subtask, committed) in &self.committed {
-            let count = self.visible().get(subtask).map_or(0, Vec::len) as u64;
+            let count = visible.get(subtask).map_or(0, Vec::len) as u64;
             assert!(count >= *committed, "{}: subtask {subtask} lost output: {count} of {committed}", self.title);
         }
     }
@@ -229,8 +239,9 @@ impl<C: SinkCase> Engine<C> {
     pub(super) fn check_complete(&self) {
         assert!(self.is_done(), "{}: the job comes to its end", self.title);
         self.check();
+        let visible = self.visible();
         for (subtask, position) in &self.recorded.positions {
-            let count = self.visible().get(subtask).map_or(0, Vec::len) as u64;
+            let count = visible.get(subtask).map_or(0, Vec::len) as u64;
             assert_eq!(count, *position, "{}: subtask {subtask} shows all its output", self.title);
         }
         assert_eq!(self.committed, self.recorded.positions, "{}: all commits succeeded", self.title);
