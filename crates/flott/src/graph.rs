@@ -56,6 +56,7 @@ pub(crate) struct Graph {
     streams: Vec<StreamDraft>,
     skipped: Vec<Skipped>,
     labels: BTreeSet<String>,
+    outputs: Vec<String>,
     errors: Vec<String>,
 }
 
@@ -80,6 +81,8 @@ pub(crate) struct Frozen {
     pub(crate) warnings: Vec<String>,
     /// The counters of `OnError::Skip`.
     pub(crate) skipped: Vec<Skipped>,
+    /// Where sinks put their output, as far as they say.
+    pub(crate) outputs: Vec<String>,
 }
 
 impl Graph {
@@ -151,6 +154,10 @@ impl Graph {
         self.skipped.push(skipped);
     }
 
+    pub(crate) fn output(&mut self, place: Option<String>) {
+        self.outputs.extend(place);
+    }
+
     pub(crate) fn error(&mut self, error: String) {
         self.errors.push(error);
     }
@@ -181,7 +188,7 @@ impl Graph {
         if errors.is_empty() {
             let (vertices, edges) = (self.plan_vertices(), self.edges.clone());
             let plan = Plan { job: job.to_owned(), vertices, edges, operators: self.operators.clone() };
-            return Ok(Frozen { plan: Arc::new(plan), warnings, skipped: self.skipped.clone() });
+            return Ok(Frozen { plan: Arc::new(plan), warnings, skipped: self.skipped.clone(), outputs: self.outputs.clone() });
         }
         Err(Error::refused(format!("the job `{job}` cannot be built: {}", errors.join("; "))))
     }

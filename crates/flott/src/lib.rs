@@ -7,11 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+mod console;
 mod flags;
 mod graph;
+mod handle;
 mod job;
 mod keyed;
 pub mod prelude;
+mod program;
+mod run;
 mod settings;
 mod stream;
 
@@ -20,6 +24,19 @@ pub use flott_runtime::error::{Error, ErrorKind, Result};
 pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
 pub use flott_runtime::operator::try_map::OnError;
 pub use job::Job;
+pub use program::{main, main_with};
 pub use keyed::Keyed;
 pub use settings::Settings;
 pub use stream::{Stream, Sunk};
+pub use handle::{Commands, JobHandle};
+pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
+
+pub mod connector {
+    //! Sources and sinks that come with flott, and the traits for writing others.
+
+    pub use flott_runtime::connector::*;
+    pub use flott_runtime::io::{Files, ReadFile, WriteFile};
+    pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
+    pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
+    pub use flott_runtime::time::{Time, Timestamp};
+}

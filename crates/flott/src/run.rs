@@ -10,7 +10,7 @@ mod status;
 mod store;
 mod watch;
 
-pub(crate) use driver::{Listen, Listener};
+pub(crate) use driver::{Listen, Listener, Quiet};
 pub(crate) use status::Shared;
 pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
 
@@ -122,8 +122,8 @@ fn entropy() -> Result<Entropy> {
 }
 
 /// Where the print sink prints: a reader that went away is no reason to fail.
-fn print(line: &str) {
+fn print(text: &str) {
     use std::io::Write as _;
     let mut stdout = std::io::stdout().lock();
-    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

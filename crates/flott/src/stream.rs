@@ -164,6 +164,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
     {
         let role = Role::Sink { transactional: sink.is_transactional() };
         let operator = self.job.graph(|graph| graph.operator(name, self.vertex, role, Vec::new()));
+        self.job.graph(|graph| graph.output(sink.place()));
         let sink = Arc::new(sink);
         let operator_name = name.to_owned();
         self.output.attach(Arc::new(move |builder| builder.sink(&operator_name, &*sink)));

@@ -25,6 +25,22 @@ pub(crate) trait Listen: Send {
     fn on_end(&mut self, result: &Result<Report>);
 }
 
+/// Hears of everything and says only what is wrong, to the program's own log.
+pub(crate) struct Quiet;
+
+impl Listen for Quiet {
+    fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
+        match event {
+            JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
+            JobEvent::Aborted { id, reason } => tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}"),
+            JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
+            _ => {}
+        }
+    }
+
+    fn on_end(&mut self, _: &Result<Report>) {}
+}
+
 /// What hears of a run, boxed.
 pub(crate) type Listener = Box<dyn Listen>;
 
