@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod collector;
 pub mod control;
 pub mod envelope;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod manifest;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
+pub mod pin;
 pub mod plan;
 pub mod record;
 pub mod sink;
