@@ -234,16 +234,20 @@ impl Worker {
             }
             Order::Close => {
                 self.life = Life::Closed;
-                outbox.reports.push(Report::Closed);
+                outbox.reports.extend([Report::Progress(self.progress()), Report::Closed]);
                 Ok(())
             }
         }
     }
 
-    fn report_progress(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+    fn progress(&self) -> Progress {
         let counts = self.subtasks.iter().map(Subtask::records);
         let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
-        let progress = Progress { records_in, records_out };
+        Progress { records_in, records_out }
+    }
+
+    fn report_progress(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+        let progress = self.progress();
         if progress == self.reported {
             return next;
         }

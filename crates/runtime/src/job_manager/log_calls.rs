@@ -99,9 +99,7 @@ impl LogCalls {
         let state = std::mem::take(&mut self.state);
         match (state, reply) {
             (_, StorageReply::Failed(why)) => Some(LogAnswer::Failed(why)),
-            (State::Listing(_), StorageReply::Listed(objects)) => {
-                Some(LogAnswer::Listed(layout::slots(&objects)))
-            }
+            (State::Listing(_), StorageReply::Listed(objects)) => Some(LogAnswer::Listed(layout::slots(&objects))),
             (State::Reading(_, slot), StorageReply::Read(bytes)) => {
                 Some(LogAnswer::Read(slot, Some(LogEntry::decode(&bytes))))
             }

@@ -43,11 +43,19 @@ enum Phase {
     Planning(Planning),
     Running(Box<Running>),
     /// The workers were told to stop; nothing is done before they are gone.
-    Ending { attempt: AttemptId, then: Then },
+    Ending {
+        attempt: AttemptId,
+        then: Then,
+    },
     /// Between a failure and the restart.
-    Waiting { until: Time },
+    Waiting {
+        until: Time,
+    },
     /// The outcome is known; the history is still being written.
-    Parting { outcome: Outcome, until: Time },
+    Parting {
+        outcome: Outcome,
+        until: Time,
+    },
     Over,
 }
 
@@ -210,7 +218,8 @@ impl JobManager {
                 self.phase = Phase::Waiting { until: now.after(delay) };
             }
             Verdict::GiveUp { failures } => {
-                let hint = format!("{failures} failures without a completed checkpoint in between: not restarted again");
+                let hint =
+                    format!("{failures} failures without a completed checkpoint in between: not restarted again");
                 self.finish(Outcome::Failed(error.hint(hint)), now);
             }
         }

@@ -144,8 +144,7 @@ impl Planning {
         Lineage {
             origin,
             next_slot: claim.next_slot(),
-            finished: finished
-                .map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
+            finished: finished.map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
             chain,
             base: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
         }
@@ -164,13 +163,8 @@ pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
             let claims = Some(SinkClaim { overwrite: cx.desk.settings.overwrite });
             let first = CheckpointId(1);
             let attempt = attempt(id, incarnation, workers, first, None, claims, cx);
-            let origin = Origin {
-                attempt: id,
-                next_id: first,
-                parent: None,
-                base: None,
-                inherited: Guarantee::ExactlyOnce,
-            };
+            let origin =
+                Origin { attempt: id, next_id: first, parent: None, base: None, inherited: Guarantee::ExactlyOnce };
             let chain = ChainLength::default();
             let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, base: None };
             Planned::Ready(Box::new(Ready { attempt: Arc::new(attempt), lineage }))

@@ -1,6 +1,6 @@
 //! Two processes on one storage: at any moment one of them owns the log, and the other learns it (L2, L4, L5).
 
-use super::rig::{Rig, next, settings, plan};
+use super::rig::{Rig, next, plan, settings};
 use super::store::{Fault, Store};
 use crate::error::{Error, ErrorKind};
 use crate::job_manager::{JobSettings, Outcome};
@@ -64,8 +64,7 @@ fn an_id_is_recorded_once_whatever_two_processes_do() {
             options.coordinator.timeout = std::time::Duration::from_secs(10);
             options
         };
-        let mut rigs: Vec<Rig> =
-            (0..3).map(|n| Rig::with(&store, seed * 10 + n, plan(), options())).collect();
+        let mut rigs: Vec<Rig> = (0..3).map(|n| Rig::with(&store, seed * 10 + n, plan(), options())).collect();
         for _ in 0..400 {
             let chosen = usize::try_from(next(&mut random) % 3).expect("small");
             // Now one runs far ahead, now another; the storage forgets answers.
