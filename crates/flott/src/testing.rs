@@ -39,8 +39,12 @@ use std::time::Duration;
 pub use flott_runtime::connector::{MemorySink, MemorySource};
 pub use flott_runtime::testing::memory_files::MemoryFiles;
 
-/// Records that a worker's step takes at most, so that there is something to interleave.
+/// Records that a worker's step takes at most.
 const RECORDS_A_STEP: u32 = 16;
+
+/// Records of a batch, and how long a smaller one waits.
+const RECORDS_A_BATCH: usize = 8;
+const BATCH_DELAY: Duration = Duration::from_micros(200);
 
 /// Where a process is killed, as by SIGKILL. What it had written and committed stays, everything else is gone, and a new
 /// process starts the same job.
@@ -168,6 +172,9 @@ impl<'a> Test<'a> {
     pub fn run(self) -> Result<Tested> {
         let Frozen { plan, skipped, .. } = self.job.freeze()?;
         let mut settings = manager_settings(&self.settings.over(self.job.settings.borrow().clone()), &plan)?;
+        // Small pieces, so that there is something to interleave.
+        settings.worker.batch_records = RECORDS_A_BATCH;
+        settings.worker.batch_delay = BATCH_DELAY;
         settings.worker.quantum = Quantum { time: Duration::from_secs(1), records: RECORDS_A_STEP };
         let mut random = Random::new(self.seed);
         let clock = VirtualClock::default();

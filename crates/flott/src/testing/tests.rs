@@ -44,7 +44,7 @@ fn a_run_with_crashes_gives_the_output_of_a_run_without() {
                 Crash::AtTurn(40 + 13 * seed),
                 Crash::At(Duration::from_millis(seed)),
             ];
-            let test = Test::new(&job).seed(seed).mode(mode).interval(Duration::from_millis(1));
+            let test = Test::new(&job).seed(seed).mode(mode).interval(Duration::from_millis(4));
             let tested = crashes.into_iter().fold(test, Test::crash).run().unwrap();
             assert_eq!(counts(&out), expected(2_000), "seed {seed}, {mode}, {tested:?}");
             assert_eq!(tested.crashes, 3, "seed {seed}, {mode}: {tested:?}");
