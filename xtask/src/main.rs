@@ -48,7 +48,9 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Ci => ci::run(),
         Command::Kill(options) => kill::run(&options),
-        Command::Sim { arguments } => process::cargo(&[&["run", "--release", "-p", "flott-sim", "--"], &strs(&arguments)[..]].concat()),
+        Command::Sim { arguments } => {
+            process::cargo(&[&["run", "--release", "-p", "flott-sim", "--"], &strs(&arguments)[..]].concat())
+        }
         Command::Test { real } => real::run(&real),
     };
     match result {

@@ -34,11 +34,15 @@ pub(super) fn check() -> Result<Vec<String>, String> {
         for dependency in dependencies {
             // A dependency for tests may look anywhere but up to the roof.
             let is_dev = dependency.get("kind").and_then(Value::as_str) == Some("dev");
-            let Some(other) = dependency.get("name").and_then(Value::as_str).filter(|other| ours.contains(other)) else { continue };
+            let Some(other) = dependency.get("name").and_then(Value::as_str).filter(|other| ours.contains(other))
+            else {
+                continue;
+            };
             let (own, lower) = (floor(name), floor(other));
             let allowed = own == ROOF || lower < own || (is_dev && other == name) || (is_dev && lower < ROOF);
             if !allowed {
-                findings.push(format!("{name} (floor {own}) depends on {other} (floor {lower}): imports go downward only"));
+                findings
+                    .push(format!("{name} (floor {own}) depends on {other} (floor {lower}): imports go downward only"));
             }
         }
     }

@@ -44,7 +44,10 @@ pub(super) fn check(path: &str, text: &str) -> Result<Vec<String>, String> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs") || path.contains("/benches/") || path.contains("/src/testing")
+    path.contains("/tests/")
+        || path.ends_with("/tests.rs")
+        || path.contains("/benches/")
+        || path.contains("/src/testing")
 }
 
 fn is_crate_root(path: &str) -> bool {
@@ -71,7 +74,11 @@ impl Items<'_> {
     fn length(&mut self, name: &syn::Ident, span: proc_macro2::Span) {
         let lines = span.end().line - span.start().line + 1;
         if lines > FUNCTION_LINES && !self.in_test {
-            self.findings.push(format!("{}:{}: `{name}` has {lines} lines; at most {FUNCTION_LINES}", self.path, span.start().line));
+            self.findings.push(format!(
+                "{}:{}: `{name}` has {lines} lines; at most {FUNCTION_LINES}",
+                self.path,
+                span.start().line
+            ));
         }
     }
 
