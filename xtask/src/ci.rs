@@ -1,21 +1,17 @@
 //! What has to hold before a change lands, in the order of what fails soonest. Locally and in CI the same.
 
-use crate::process::{cargo, exists, run};
+use crate::process::{self, cargo, exists};
 use crate::{kill, real, tidy};
-
-pub(crate) fn run_kill(mode: &str) -> Result<(), String> {
-    kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1 })
-}
 
 pub(crate) fn run() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;
-    run("cargo", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    process::run("cargo", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;
     cargo(&["run", "--release", "--locked", "-p", "flott-sim", "--", "--seeds", "200"])?;
     for mode in ["aligned", "stop-the-world", "at-least-once"] {
-        run_kill(mode)?;
+        kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1 })?;
     }
     real::run(&real::all())
 }

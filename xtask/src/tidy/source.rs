@@ -121,7 +121,8 @@ impl<'ast> Visit<'ast> for Items<'_> {
 
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         let test = item.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"));
-        let before = std::mem::replace(&mut self.in_test, self.in_test || test);
+        let before = self.in_test;
+        self.in_test |= test;
         visit::visit_item_mod(self, item);
         self.in_test = before;
     }
