@@ -34,10 +34,10 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) const THREE: Bounds =
-        Bounds { processes: 3, slots: 7, checkpoints: 4, contests: 4, faults: 0, departures: 0, atomic_reads: true };
+        Bounds { processes: 3, slots: 6, checkpoints: 3, contests: 4, faults: 0, departures: 0, atomic_reads: true };
     pub(crate) const UNKNOWN: Bounds = Bounds { processes: 2, faults: 2, contests: 3, ..Bounds::THREE };
     pub(crate) const DEPARTURES: Bounds = Bounds { processes: 2, departures: 1, ..Bounds::THREE };
-    /// Twenty times as many states: for a quiet hour.
+    /// Everything at once: for a quiet hour.
     pub(crate) const DEEP: Bounds =
         Bounds { slots: 8, checkpoints: 4, contests: 5, faults: 1, departures: 1, ..Bounds::THREE };
     pub(crate) const READS: Bounds = Bounds { processes: 2, atomic_reads: false, contests: 3, ..Bounds::THREE };
