@@ -1,336 +1,89 @@
-//! The store, the processes, and every step that one of them can take.
+//! The store, the processes, and what an observer of the store knows.
 
+use crate::model::{Coverage, TRIES};
 use flott_checkpoint::{
-    Ack, Action as Order, Append, AppendAction, AppendEvent, AppendOutcome, AttemptId, CheckpointEntry, CheckpointId,
-    Claim, Contest, ContestAction, ContestEvent, ContestOptions, Coordinator, CreateOutcome, Event, Guarantee, InUse,
-    Incarnation, LogEntry, Options, Origin, Recorded, RequestId, Restore, Slot, SubtaskId, retain,
+    Ack, Action as Order, Append, AppendAction, AttemptId, CheckpointEntry, CheckpointId, Claim, Contest,
+    ContestAction, Coordinator, CreateOutcome, Event, Guarantee, LogEntry, Options, Origin, Recorded, RequestId, Slot,
+    SubtaskId,
 };
-use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 const SUBTASK: SubtaskId = SubtaskId { vertex: 0, index: 0 };
-const FIRST: Incarnation = Incarnation { id: 1, key_seed: 1, key_groups: 4 };
-const SECOND: Incarnation = Incarnation { id: 2, key_seed: 2, key_groups: 4 };
-const TRIES: u32 = 3;
-
-/// How far an exploration goes.
-#[derive(Clone, Copy)]
-pub(crate) struct Bounds {
-    pub(crate) processes: usize,
-    pub(crate) slots: u64,
-    pub(crate) checkpoints: usize,
-    /// First listings of contests, over all processes.
-    pub(crate) contests: u64,
-    /// Answers that are lost.
-    pub(crate) faults: u8,
-    /// Starts that name something else than the head does.
-    pub(crate) departures: u8,
-    /// A listing and the reads after it are one step.
-    pub(crate) atomic_reads: bool,
-}
-
-impl Bounds {
-    pub(crate) const THREE: Bounds =
-        Bounds { processes: 3, slots: 6, checkpoints: 3, contests: 4, faults: 0, departures: 0, atomic_reads: true };
-    pub(crate) const UNKNOWN: Bounds = Bounds { processes: 2, faults: 2, contests: 3, ..Bounds::THREE };
-    pub(crate) const DEPARTURES: Bounds = Bounds { processes: 2, departures: 1, ..Bounds::THREE };
-    /// Everything at once: for a quiet hour.
-    pub(crate) const DEEP: Bounds =
-        Bounds { slots: 8, checkpoints: 4, contests: 5, faults: 1, departures: 1, ..Bounds::THREE };
-    pub(crate) const READS: Bounds = Bounds { processes: 2, atomic_reads: false, contests: 3, ..Bounds::THREE };
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mutation {
-    NoRelist,
-    NoHeadRule,
-    DeleteStarts,
-}
-
-/// What the exploration has walked through; no part of the state.
-#[derive(Default)]
-pub(crate) struct Coverage {
-    pub(crate) void_start: AtomicBool,
-    pub(crate) start_in_hole: AtomicBool,
-    pub(crate) fenced: AtomicBool,
-    pub(crate) two_running: AtomicBool,
-    pub(crate) zombie_commit: AtomicBool,
-    pub(crate) deleted: AtomicBool,
-    pub(crate) landed: AtomicBool,
-    pub(crate) found_own: AtomicBool,
-    pub(crate) settled: AtomicBool,
-    pub(crate) hole_after_repeat: AtomicBool,
-    pub(crate) departed: AtomicBool,
-}
-
-#[derive(Clone)]
-pub(crate) struct LogModel {
-    bounds: Bounds,
-    mutation: Option<Mutation>,
-    pub(crate) coverage: Arc<Coverage>,
-}
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct World {
-    log: BTreeMap<Slot, Arc<LogEntry>>,
+    pub(crate) log: BTreeMap<Slot, Arc<LogEntry>>,
     /// A request whose sender has given up on it; it may still land.
-    in_flight: Option<(Slot, Arc<LogEntry>)>,
+    pub(crate) in_flight: Option<(Slot, Arc<LogEntry>)>,
     /// In an order of their own, so that worlds that differ in names alone are one.
-    processes: Vec<Arc<Process>>,
-    contests: u64,
-    faults: u8,
-    departures: u8,
-    truth: Truth,
+    pub(crate) processes: Vec<Seat>,
+    pub(crate) contests: u64,
+    pub(crate) faults: u8,
+    pub(crate) departures: u8,
+    pub(crate) truth: Truth,
     pub(crate) violation: Option<String>,
 }
 
 /// What an observer of the store knows. Only what was written above all else counts.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
-struct Truth {
-    recorded: BTreeSet<(CheckpointId, AttemptId)>,
+pub(crate) struct Truth {
+    pub(crate) recorded: BTreeSet<(CheckpointId, AttemptId)>,
     /// What the next attempt must restore.
-    line: Option<CheckpointId>,
+    pub(crate) line: Option<CheckpointId>,
     /// The newest Start, and what was to be restored when it was written.
-    owner: Option<AttemptId>,
-    line_before_owner: Option<CheckpointId>,
+    pub(crate) owner: Option<AttemptId>,
+    pub(crate) line_before_owner: Option<CheckpointId>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Process {
+pub(crate) enum Process {
     Idle,
     Contending { contest: Contest, action: ContestAction, second_listing: bool },
-    Running(Run),
+    Running(Box<Run>),
+}
+
+/// A process beside its fingerprint, which stands for it when worlds are compared by theirs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seat {
+    fingerprint: u64,
+    pub(crate) process: Arc<Process>,
+}
+
+impl Seat {
+    pub(crate) fn new(process: Process) -> Seat {
+        let mut hasher = DefaultHasher::new();
+        process.hash(&mut hasher);
+        Seat { fingerprint: hasher.finish(), process: Arc::new(process) }
+    }
+}
+
+impl Hash for Seat {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.fingerprint.hash(state);
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Run {
-    coordinator: Coordinator<()>,
-    attempt: AttemptId,
-    restored: Option<CheckpointId>,
-    last: Slot,
-    append: Option<(Append, AppendAction)>,
-    commit: Option<CheckpointId>,
+pub(crate) struct Run {
+    pub(crate) coordinator: Coordinator<()>,
+    pub(crate) attempt: AttemptId,
+    pub(crate) restored: Option<CheckpointId>,
+    pub(crate) last: Slot,
+    pub(crate) append: Option<(Append, AppendAction)>,
+    pub(crate) commit: Option<CheckpointId>,
     /// The batch that the collector is about to delete.
-    doomed: Option<Slot>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// A process begins and lists the log.
-    Begin(usize, Restore),
-    /// The storage call that a process asks for is made and answered.
-    Call(usize),
-    /// The call takes effect, its answer is lost.
-    CallAnswerLost(usize),
-    /// The call is lost, or late.
-    CallLost(usize),
-    /// The late call lands.
-    Land,
-    /// Trigger, ack, manifest.
-    Checkpoint(usize),
-    Commit(usize),
-    Probe(usize, Slot),
-    Delete(usize),
-    Crash(usize),
-}
-
-impl LogModel {
-    pub(crate) fn new(bounds: Bounds, mutation: Option<Mutation>) -> LogModel {
-        LogModel { bounds, mutation, coverage: Arc::default() }
-    }
-
-    fn steps_of(&self, world: &World, i: usize, process: &Process, steps: &mut Vec<Step>) {
-        match process {
-            Process::Idle => {
-                if world.contests < self.bounds.contests {
-                    steps.push(Step::Begin(i, Restore::Latest));
-                    if world.departures > 0 && !world.log.is_empty() {
-                        steps.push(Step::Begin(i, Restore::None));
-                        let older = world.recorded_in_log();
-                        steps.extend(older.iter().map(|known| Step::Begin(i, Restore::Id(known.id))));
-                    }
-                }
-            }
-            Process::Contending { action, second_listing, .. } => {
-                let lists = matches!(action, ContestAction::List) && !second_listing;
-                let creates = matches!(action, ContestAction::Create { .. });
-                if lists && world.contests == self.bounds.contests {
-                    return;
-                }
-                if let ContestAction::Create { slot, .. } = action
-                    && slot.0 > self.bounds.slots
-                {
-                    return;
-                }
-                self.call(world, i, creates, steps);
-                steps.push(Step::Crash(i));
-            }
-            Process::Running(run) => self.steps_of_run(world, i, run, steps),
-        }
-    }
-
-    fn call(&self, world: &World, i: usize, creates: bool, steps: &mut Vec<Step>) {
-        steps.push(Step::Call(i));
-        if creates && world.faults > 0 {
-            steps.push(Step::CallAnswerLost(i));
-            steps.push(Step::CallLost(i));
-        }
-    }
-
-    fn steps_of_run(&self, world: &World, i: usize, run: &Run, steps: &mut Vec<Step>) {
-        match &run.append {
-            Some((_, action)) => self.call(world, i, matches!(action, AppendAction::Create { .. }), steps),
-            None if run.last.0 < self.bounds.slots && world.truth.recorded.len() < self.bounds.checkpoints => {
-                steps.push(Step::Checkpoint(i));
-            }
-            None => {}
-        }
-        if run.commit.is_some() {
-            steps.push(Step::Commit(i));
-        }
-        match run.doomed {
-            Some(_) => steps.push(Step::Delete(i)),
-            None if !world.taken_by_another(run) => {
-                steps.extend(self.victims(world, run).into_iter().map(|slot| Step::Probe(i, slot)));
-            }
-            None => {}
-        }
-        steps.push(Step::Crash(i));
-    }
-
-    /// The slots that this attempt's retention lets go.
-    fn victims(&self, world: &World, run: &Run) -> Vec<Slot> {
-        let in_use = InUse {
-            attempt: run.attempt,
-            newest: run.coordinator.newest(),
-            restored_from: run.restored,
-            pending: run.coordinator.in_use(),
-            pins: BTreeSet::new(),
-            retained: 1,
-        };
-        let expendable = retain(&world.recorded_in_log(), &in_use).expendable;
-        let mut slots: Vec<Slot> = expendable.iter().map(|known| known.slot).filter(|slot| *slot < run.last).collect();
-        if self.mutation == Some(Mutation::DeleteStarts) {
-            let starts =
-                world.log.iter().filter(|(slot, entry)| **slot < run.last && matches!(***entry, LogEntry::Start(_)));
-            slots.extend(starts.map(|(slot, _)| *slot));
-        }
-        slots
-    }
-
-    fn contest_listing(&self, world: &mut World, claimed: Option<Slot>) -> ContestEvent {
-        let slots: Vec<Slot> = match claimed {
-            Some(mine) if self.mutation == Some(Mutation::NoRelist) => vec![Slot(mine.0 - 1), mine],
-            _ => world.log.keys().copied().collect(),
-        };
-        if claimed.is_none() {
-            world.contests += 1;
-        }
-        ContestEvent::Listed { slots, nonce: world.contests }
-    }
-
-    fn contest_read(&self, world: &World, slot: Slot) -> ContestEvent {
-        let mut entry = world.log.get(&slot).map(|entry| (**entry).clone());
-        if self.mutation == Some(Mutation::NoHeadRule)
-            && world.log.last_key_value().is_some_and(|(head, _)| *head == slot)
-            && let Some(LogEntry::Start(start)) = &mut entry
-        {
-            start.restored_from = world.recorded_in_log().last().map(|known| known.id);
-        }
-        ContestEvent::Read { slot, entry: entry.map(Ok) }
-    }
-
-    /// Makes the call that a contest asks for. Reads after a listing may belong to the same step.
-    fn contend(
-        &self,
-        world: &mut World,
-        mut contest: Contest,
-        action: ContestAction,
-        second: bool,
-        fault: Option<bool>,
-    ) -> Process {
-        let mut claimed = None;
-        let mut next = match action {
-            ContestAction::List => {
-                let mine = second.then(|| world.claimed_by(&contest)).flatten();
-                contest.on(self.contest_listing(world, mine))
-            }
-            ContestAction::Read(slot) => contest.on(self.contest_read(world, slot)),
-            ContestAction::Create { slot, entry } => {
-                let outcome = world.create(slot, &Arc::new(*entry.clone()), fault, &self.coverage);
-                let mine = outcome == CreateOutcome::Won || outcome == CreateOutcome::Taken(Ok(*entry));
-                claimed = mine.then_some(slot);
-                contest.on(ContestEvent::Created(outcome))
-            }
-            other => unreachable!("no call: {other:?}"),
-        };
-        loop {
-            next = match next {
-                ContestAction::Consider(_) => {
-                    self.coverage.departed.store(world.departures < self.bounds.departures, Ordering::Relaxed);
-                    contest.on(ContestEvent::Agreed)
-                }
-                ContestAction::Read(slot) if self.bounds.atomic_reads => contest.on(self.contest_read(world, slot)),
-                ContestAction::Owned(claim) => return Process::Running(world.run(&claim)),
-                ContestAction::Failed(_) => return Process::Idle,
-                action => {
-                    if second && action == ContestAction::List {
-                        self.coverage.void_start.store(true, Ordering::Relaxed);
-                    }
-                    return Process::Contending { contest, action, second_listing: claimed.is_some() };
-                }
-            };
-        }
-    }
-
-    fn append(&self, world: &mut World, run: &mut Run, fault: Option<bool>) {
-        let Some((mut append, action)) = run.append.take() else { return };
-        let repeated = matches!(action, AppendAction::List);
-        let next = match action {
-            AppendAction::Create { slot, entry } => {
-                append.on(AppendEvent::Created(world.create(slot, &Arc::new(*entry), fault, &self.coverage)))
-            }
-            AppendAction::List => append.on(AppendEvent::Listed(world.log.keys().copied().collect())),
-            AppendAction::Done(_) => unreachable!("no call"),
-        };
-        let AppendAction::Done(outcome) = next else {
-            run.append = Some((append, next));
-            return;
-        };
-        let Some((id, _)) = run.coordinator.in_use() else { return world.violate("an append of nothing") };
-        let event = match outcome {
-            AppendOutcome::Recorded(slot) => {
-                self.coverage.settled.fetch_or(repeated, Ordering::Relaxed);
-                if !world.truth.recorded.contains(&(id, run.attempt)) {
-                    world.violate("a zombie believes that it has recorded");
-                }
-                run.last = slot;
-                Event::Recorded { id }
-            }
-            AppendOutcome::Fenced { by, .. } => {
-                self.coverage.fenced.store(true, Ordering::Relaxed);
-                self.coverage.hole_after_repeat.fetch_or(repeated, Ordering::Relaxed);
-                Event::Fenced { by }
-            }
-            AppendOutcome::Unsettled(_) => Event::Unsettled { id },
-        };
-        for order in run.coordinator.on(0, event) {
-            if let Order::SendResolved { id, completed: true, .. } = order {
-                run.commit = Some(id);
-            }
-        }
-    }
+    pub(crate) doomed: Option<Slot>,
 }
 
 impl World {
-    fn violate(&mut self, what: &str) {
+    pub(crate) fn violate(&mut self, what: &str) {
         self.violation.get_or_insert_with(|| what.to_owned());
     }
 
-    fn recorded_in_log(&self) -> Vec<Recorded> {
+    pub(crate) fn recorded_in_log(&self) -> Vec<Recorded> {
         let checkpoints = self.log.iter().filter_map(|(&slot, entry)| match &**entry {
             LogEntry::Checkpoint(entry) => Some(Recorded {
                 id: entry.id,
@@ -346,25 +99,31 @@ impl World {
     }
 
     /// The slot of the Start that this contest has just created.
-    fn claimed_by(&self, contest: &Contest) -> Option<Slot> {
+    pub(crate) fn claimed_by(&self, contest: &Contest) -> Option<Slot> {
         let mine =
             |entry: &LogEntry| matches!(entry, LogEntry::Start(start) if contest.nonces().last() == Some(&start.nonce));
         self.log.iter().rev().find(|(_, entry)| mine(entry)).map(|(slot, _)| *slot)
     }
 
-    fn taken_by_another(&self, run: &Run) -> bool {
+    pub(crate) fn taken_by_another(&self, run: &Run) -> bool {
         self.log.get(&Slot(run.last.0 + 1)).is_some_and(|entry| entry.attempt() != run.attempt)
     }
 
-    fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.processes.iter().filter_map(|process| match &**process {
-            Process::Running(run) => Some(run),
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.processes.iter().filter_map(|seat| match &*seat.process {
+            Process::Running(run) => Some(&**run),
             _ => None,
         })
     }
 
     /// Creates a slot if it is absent. `fault`: the answer is lost, after the effect (`true`) or before it (`false`).
-    fn create(&mut self, slot: Slot, entry: &Arc<LogEntry>, fault: Option<bool>, coverage: &Coverage) -> CreateOutcome {
+    pub(crate) fn create(
+        &mut self,
+        slot: Slot,
+        entry: &Arc<LogEntry>,
+        fault: Option<bool>,
+        coverage: &Coverage,
+    ) -> CreateOutcome {
         if fault.is_some() {
             self.faults -= 1;
         }
@@ -388,7 +147,7 @@ impl World {
     }
 
     /// What the observer sees when an entry appears.
-    fn write(&mut self, slot: Slot, entry: Arc<LogEntry>) {
+    pub(crate) fn write(&mut self, slot: Slot, entry: Arc<LogEntry>) {
         let head = self.log.last_key_value().map_or(0, |(slot, _)| slot.0);
         if slot.0 == head + 1 {
             match &*entry {
@@ -415,7 +174,7 @@ impl World {
     }
 
     /// An attempt starts running.
-    fn run(&mut self, claim: &Claim) -> Run {
+    pub(crate) fn run(&mut self, claim: &Claim) -> Run {
         let restored = claim.start.restored_from;
         if self.truth.owner != Some(claim.attempt) || self.truth.line != restored {
             self.violate("an attempt runs though its Start is not the newest, or something was recorded since");
@@ -446,7 +205,7 @@ impl World {
         }
     }
 
-    fn commit(&mut self, run: &mut Run, coverage: &Coverage) {
+    pub(crate) fn commit(&mut self, run: &mut Run, coverage: &Coverage) {
         let Some(id) = run.commit.take() else { return };
         if Some(id) != run.restored && !self.truth.recorded.contains(&(id, run.attempt)) {
             self.violate("a commit of what the attempt has not itself recorded");
@@ -463,7 +222,7 @@ impl World {
 }
 
 /// Trigger, the ack of the only subtask, and the manifest: up to the first storage call that others can see.
-fn checkpoint(world: &mut World, run: &mut Run) {
+pub(crate) fn checkpoint(world: &mut World, run: &mut Run) {
     let orders = run.coordinator.on(0, Event::Trigger { request: RequestId(0), full: false });
     let Some(Order::SendTrigger { barrier, .. }) = orders.first() else { return world.violate("no trigger") };
     let ack = Ack {
@@ -492,98 +251,11 @@ fn checkpoint(world: &mut World, run: &mut Run) {
     run.append = Some((append, action));
 }
 
-fn options(restore: Restore, first: bool) -> ContestOptions {
-    ContestOptions { restore, fresh: if first { FIRST } else { SECOND }, past: Vec::new(), tries: TRIES }
-}
-
-impl Model for LogModel {
-    type State = World;
-    type Action = Step;
-
-    fn init_states(&self) -> Vec<World> {
-        vec![World {
-            log: BTreeMap::new(),
-            in_flight: None,
-            processes: vec![Arc::new(Process::Idle); self.bounds.processes],
-            contests: 0,
-            faults: self.bounds.faults,
-            departures: self.bounds.departures,
-            truth: Truth::default(),
-            violation: None,
-        }]
-    }
-
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        if world.violation.is_some() {
-            return;
+impl World {
+    pub(crate) fn seat(&mut self, i: usize, process: Process) {
+        if let Some(seat) = self.processes.get_mut(i) {
+            *seat = Seat::new(process);
         }
-        for (i, process) in world.processes.iter().enumerate() {
-            // Of processes in the same state one is enough.
-            if i == 0 || world.processes[i - 1] != *process {
-                self.steps_of(world, i, process, steps);
-            }
-        }
-        if world.in_flight.is_some() {
-            steps.push(Step::Land);
-        }
-    }
-
-    fn next_state(&self, last: &World, step: Step) -> Option<World> {
-        let mut world = last.clone();
-        let (i, fault) = match step {
-            Step::Land => {
-                let (slot, entry) = world.in_flight.take()?;
-                self.coverage.landed.store(true, Ordering::Relaxed);
-                if !world.log.contains_key(&slot) {
-                    world.write(slot, entry);
-                }
-                return Some(world);
-            }
-            Step::CallAnswerLost(i) => (i, Some(true)),
-            Step::CallLost(i) => (i, Some(false)),
-            Step::Begin(i, _) | Step::Call(i) | Step::Checkpoint(i) | Step::Commit(i) => (i, None),
-            Step::Probe(i, _) | Step::Delete(i) | Step::Crash(i) => (i, None),
-        };
-        let process = match ((*world.processes[i]).clone(), step) {
-            (_, Step::Crash(_)) => Process::Idle,
-            (Process::Idle, Step::Begin(_, restore)) => {
-                world.departures -= u8::from(restore != Restore::Latest);
-                let mut contest = Contest::new(options(restore, world.log.is_empty()));
-                let list = contest.begin();
-                self.contend(&mut world, contest, list, false, None)
-            }
-            (Process::Contending { contest, action, second_listing }, _) => {
-                self.contend(&mut world, contest, action, second_listing, fault)
-            }
-            (Process::Running(mut run), step) => {
-                match step {
-                    Step::Checkpoint(_) => checkpoint(&mut world, &mut run),
-                    Step::Commit(_) => world.commit(&mut run, &self.coverage),
-                    Step::Probe(_, slot) => run.doomed = Some(slot),
-                    Step::Delete(_) => {
-                        let slot = run.doomed.take()?;
-                        self.coverage.deleted.store(true, Ordering::Relaxed);
-                        world.log.remove(&slot);
-                    }
-                    _ => self.append(&mut world, &mut run, fault),
-                }
-                if run.coordinator.is_over() { Process::Idle } else { Process::Running(run) }
-            }
-            (process, step) => unreachable!("{step:?} of {process:?}"),
-        };
-        world.processes[i] = Arc::new(process);
-        if world.runs().count() > 1 {
-            self.coverage.two_running.store(true, Ordering::Relaxed);
-        }
-        world.processes.sort_by_cached_key(|process| {
-            let mut hasher = DefaultHasher::new();
-            process.hash(&mut hasher);
-            hasher.finish()
-        });
-        Some(world)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("holds", |_, world: &World| world.violation.is_none())]
+        self.processes.sort_by_key(|seat| seat.fingerprint);
     }
 }
