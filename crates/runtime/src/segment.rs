@@ -153,7 +153,10 @@ impl fmt::Display for SegmentError {
             }
             Self::Malformed { part, reason } => write!(f, "the {part} is malformed: {reason}"),
             Self::NoFullSection(name) => {
-                write!(f, "state {name}: the chain of increments does not begin with a full section; a segment is missing")
+                write!(
+                    f,
+                    "state {name}: the chain of increments does not begin with a full section; a segment is missing"
+                )
             }
             Self::Undeclared(name) => write!(f, "blocks of state {name} were written without its declaration"),
         }
