@@ -5,3 +5,5 @@
 pub mod key;
 pub mod segment;
 pub mod state;
+#[cfg(feature = "testing")]
+pub mod testing;
