@@ -7,7 +7,7 @@
 //! segment is put together and taken apart here by plain functions over bytes; nothing in this module does I/O.
 
 mod block;
-mod bytes;
+mod cursor;
 mod index;
 mod plan;
 mod reader;

@@ -7,6 +7,8 @@
 mod entries;
 mod error;
 mod heap;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod versioned;
 

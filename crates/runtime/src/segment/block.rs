@@ -5,7 +5,7 @@
 //! ```
 //! A run's length lets a reader skip the groups it does not want. What an entry is depends on the kind of the state.
 
-use super::bytes::Cursor;
+use super::cursor::Cursor;
 use super::{SegmentError, StateName};
 use bytes::Bytes;
 use flott_checkpoint::KeyGroup;

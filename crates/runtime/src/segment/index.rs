@@ -3,7 +3,7 @@
 //! The decoder takes any bytes: it never panics, and allocates in proportion to what it was given.
 
 use super::block::{Compression, unpack};
-use super::bytes::{Cursor, put_text};
+use super::cursor::{Cursor, put_text};
 use super::{Block, BlockKind, Declaration, SegmentError, StateKind, StateName};
 use bytes::Bytes;
 use flott_checkpoint::CheckpointId;

@@ -384,7 +384,9 @@ fn churn_cannot_starve_a_scan() {
     let mut table = started(1);
     let key = |number: u64| TestKey(number * u64::from(GROUPS)); // all in group FIRST
     let place = |number: u64| key(number).place(0);
-    let put = |table: &mut Versioned<_, _, _>, number| drop(table.slot(place(number), key(number), || number));
+    let put = |table: &mut Versioned<_, _, Recorded>, number| {
+        table.slot(place(number), key(number), || number);
+    };
     (0..1500).for_each(|number| put(&mut table, number));
     let cut = table.cut(None, Recorded::default());
     let unfinished = (1500..200_000).take_while(|number| {

@@ -38,7 +38,7 @@ struct Pending {
     kind: Kind,
     at_cut: Model,
     /// Per worker: a scan under way, or its finished segment.
-    parts: Vec<Result<Vec<u8>, Snapshot>>,
+    parts: Vec<Result<Vec<u8>, Box<Snapshot>>>,
 }
 
 #[derive(Clone)]
@@ -168,7 +168,7 @@ impl<'a, B: StateBackend> World<'a, B> {
         let base = self.newest.filter(|_| self.random.below(6) > 0);
         let id = self.next_id;
         self.next_id += 1;
-        let cut = |worker: &Worker<B>| Err(Snapshot::cut(&worker.backend, id, base, kind));
+        let cut = |worker: &Worker<B>| Err(Box::new(Snapshot::cut(&worker.backend, id, base, kind)));
         let parts = self.workers.iter().map(cut).collect();
         let base = base.filter(|_| kind != Kind::Savepoint);
         self.pending.push(Pending { id, base, kind, at_cut: self.model.clone(), parts });
