@@ -4,6 +4,7 @@
 
 mod deterministic;
 mod random;
+pub mod state_suite;
 
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};
 pub use random::Random;

@@ -102,6 +102,9 @@ impl<F> BlockSink<F> {
         group: u16,
         entry: impl FnOnce(&mut Vec<u8>) -> Result<(), rmp_serde::encode::Error>,
     ) {
+        if self.failed.is_some() {
+            return;
+        }
         match self.lane(lane).entry(group, entry) {
             Ok(None) => {}
             Ok(Some(full)) => {
@@ -110,8 +113,9 @@ impl<F> BlockSink<F> {
                 self.ready.push(block);
             }
             Err(error) => {
-                let error = || StateError::Encode((*self.name).clone(), error.to_string());
-                self.failed.get_or_insert_with(error);
+                // The checkpoint will be declined: nothing of it is worth its memory.
+                *self = Self::new(Arc::clone(&self.name));
+                self.failed = Some(StateError::Encode((*self.name).clone(), error.to_string()));
             }
         }
     }
