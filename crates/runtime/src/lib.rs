@@ -6,15 +6,20 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod collector;
 pub mod control;
+pub mod envelope;
 pub mod error;
+pub mod history;
 pub mod io;
 pub mod job_manager;
 pub mod key;
 pub mod layout;
+pub mod manifest;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
+pub mod pin;
 pub mod plan;
 pub mod record;
 pub mod segment;

@@ -4,7 +4,9 @@
 
 mod deterministic;
 mod random;
+pub mod sample_job;
 pub mod state_suite;
+pub mod storage_suite;
 
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};
 pub use random::Random;
