@@ -11,6 +11,7 @@ pub mod control;
 pub mod envelope;
 pub mod error;
 pub mod history;
+pub mod host;
 pub mod io;
 pub mod job_manager;
 pub mod key;

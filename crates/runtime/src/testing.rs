@@ -3,6 +3,7 @@
 //! Only with the feature `testing`; production builds have none of it.
 
 mod deterministic;
+pub mod host_suite;
 mod random;
 pub mod sample_job;
 pub mod state_suite;
