@@ -98,6 +98,12 @@ pub struct KeySpace {
 }
 
 impl KeySpace {
+    /// The key space of a worker of an attempt.
+    #[must_use]
+    pub fn of_attempt(attempt: &crate::attempt::Attempt, worker: u16) -> Self {
+        Self::of_worker(attempt.key_seed, attempt.key_groups, attempt.workers.into(), worker.into())
+    }
+
     /// The key space of the worker `index` out of `workers`.
     #[must_use]
     pub fn of_worker(seed: u64, groups: u16, workers: u32, index: u32) -> Self {
