@@ -100,7 +100,7 @@ impl Running {
             Recorded::Going => return,
             Recorded::InLog(slot) => {
                 if let Some(recorder) = &self.recorder {
-                    self.lineage.recorded(slot, recorder.completed());
+                    self.lineage.recorded(slot, recorder.completed(), recorder.checksum());
                 }
                 cx.desk.restarts.on_checkpoint();
                 Event::Recorded { id }
