@@ -7,6 +7,7 @@
 
 pub mod attempt;
 pub mod collector;
+pub mod connector;
 pub mod control;
 pub mod envelope;
 pub mod error;

@@ -17,7 +17,7 @@ use crate::sink::Token;
 use crate::state::SharedTable;
 use crate::subtask::{RestoredPart, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
-use flott_checkpoint::{CheckpointId, SubtaskId};
+use flott_checkpoint::SubtaskId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
