@@ -59,9 +59,6 @@ pub fn hash_key<K: Key>(seed: u64, key: &K) -> Result<u64, KeyError> {
 
 /// The key group of a hash, out of `groups`, which need not be a power of two: the 32 bits from bit 24 up, read as a
 /// fraction of one, times the number of groups (a multiplication instead of a division).
-///
-/// # Panics
-/// Never; `groups` of zero gives group zero.
 #[inline]
 #[must_use]
 pub fn key_group(hash: u64, groups: u16) -> KeyGroup {

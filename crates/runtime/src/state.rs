@@ -186,7 +186,8 @@ pub trait Table {
     /// done. Besides the budget, one call may compress one block ([`crate::segment::TARGET_BLOCK`]) per full one.
     ///
     /// # Errors
-    /// [`StateError::Encode`] if a value could not be serialized: the checkpoint must be declined.
+    /// [`StateError::Encode`] if a value could not be serialized: the checkpoint must be declined and aborted, here and
+    /// in all other tables of the subtask. The state itself is whole.
     fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError>;
 
     /// Bytes that open cuts hold and that no call of `scan` has handed over yet. Add them to

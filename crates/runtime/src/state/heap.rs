@@ -100,18 +100,17 @@ where
             let name = (*self.name).clone();
             return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
         }
-        self.key_shape.merge(stored.key_shape.clone());
         self.value_shape.merge(stored.value_shape.clone());
-        Ok(())
+        self.check_shape(stored.key_shape.clone())
     }
 
-    /// Compares the shape of a key read back as this job's type with the shape in the checkpoint.
-    pub(super) fn check_shape(&mut self, read: Shape) -> Result<(), StateError> {
-        if !self.key_shape.agrees_with(&read) {
-            let (stored, declared) = (self.key_shape.to_string(), read.to_string());
+    /// Compares the shape in the checkpoint with that of a key read back as this job's type.
+    pub(super) fn check_shape(&mut self, other: Shape) -> Result<(), StateError> {
+        if !self.key_shape.agrees_with(&other) {
+            let (stored, declared) = (self.key_shape.to_string(), other.to_string());
             return Err(StateError::KeyShape { name: (*self.name).clone(), stored, declared });
         }
-        self.key_shape.merge(read);
+        self.key_shape.merge(other);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The conformance suite of [`StateBackend`](crate::state::StateBackend): every backend runs it and passes all of it.
+//! The conformance suite of [`StateBackend`]: every backend runs it and passes all of it.
 //!
 //! ```ignore
 //! flott_runtime::state_suite!(heap, flott_runtime::state::HeapBackend::new);
