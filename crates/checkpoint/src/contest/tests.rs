@@ -195,6 +195,29 @@ fn a_lost_slot_begins_again_with_a_fresh_nonce() {
 }
 
 #[test]
+fn an_incarnation_that_was_begun_in_vain_is_not_begun_again() {
+    let mut log = running();
+    let mut contest = Contest::new(options(Restore::None));
+    let mut action = contest.begin();
+    let mut begun = Vec::new();
+    for nonce in [51, 52] {
+        assert_eq!(action, ContestAction::List);
+        action = contest.on(ContestEvent::Listed { slots: log.slots(), nonce });
+        action = log.answer(&mut contest, action);
+        assert!(matches!(action, ContestAction::Consider(_)));
+        let ContestAction::Create { slot, entry } = contest.on(ContestEvent::Agreed) else { panic!("no create") };
+        let LogEntry::Start(start) = *entry else { panic!("no Start") };
+        begun.push(start.incarnation);
+        assert_eq!(start.began.map(|began| began.id), Some(start.incarnation));
+        // It counts, but another attempt goes on from it before the second listing.
+        log = log.start_of(slot.0, FRESH, None, 3, true).start_of(slot.0 + 1, FRESH, None, 3, false);
+        assert_eq!(contest.on(ContestEvent::Created(CreateOutcome::Won)), ContestAction::List);
+        action = contest.on(ContestEvent::Listed { slots: log.slots(), nonce: 0 });
+    }
+    assert_eq!(begun, [FRESH.id, FRESH.id ^ 52]);
+}
+
+#[test]
 fn an_unknown_create_is_repeated_identically_until_it_is_settled() {
     let log = running();
     let mut contest = Contest::new(options(Restore::Latest));

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const FIRST: Incarnation = Incarnation { id: 1, key_seed: 1, key_groups: 4 };
-const SECOND: Incarnation = Incarnation { id: 2, key_seed: 2, key_groups: 4 };
+const FIRST: Incarnation = Incarnation { id: 0x100, key_seed: 1, key_groups: 4 };
+const SECOND: Incarnation = Incarnation { id: 0x200, key_seed: 2, key_groups: 4 };
 pub(crate) const TRIES: u32 = 3;
 
 /// How far an exploration goes.
@@ -38,8 +38,8 @@ impl Bounds {
     pub(crate) const DEPARTURES: Bounds = Bounds { departures: 1, ..Bounds::TWO };
     pub(crate) const READS: Bounds =
         Bounds { atomic_reads: false, contests: 3, faults: 1, departures: 1, ..Bounds::TWO };
-    /// Everything at once: for a quiet hour.
-    pub(crate) const DEEP: Bounds = Bounds { faults: 1, departures: 1, slots: 6, ..Bounds::THREE };
+    /// Everything at once: minutes and gigabytes.
+    pub(crate) const DEEP: Bounds = Bounds { processes: 3, faults: 1, departures: 1, ..Bounds::TWO };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -185,6 +185,10 @@ impl World {
         if restored.is_some() && claim.restore.as_ref().map(|checkpoint| checkpoint.id) != restored {
             self.violate("an attempt runs without the checkpoint that it names");
         }
+        let of_this_incarnation = |entry: &LogEntry| matches!(entry, LogEntry::Start(start) if start.attempt != claim.attempt && start.incarnation == claim.incarnation.id);
+        if claim.begins() && self.log.values().any(|entry| of_this_incarnation(entry)) {
+            self.violate("an attempt begins an incarnation that another one has begun");
+        }
         let origin = Origin {
             attempt: claim.attempt,
             next_id: claim.next_id(),

@@ -305,6 +305,24 @@ fn a_stop_takes_a_final_checkpoint_after_the_pending_one_and_tries_again_when_it
 }
 
 #[test]
+fn savepoints_come_before_the_final_checkpoint_and_the_final_one_serves_all_other_requests() {
+    let mut bench = Bench::new(by_hand());
+    bench.on(Event::Trigger { request: RequestId(1), full: false });
+    bench.on(Event::Trigger { request: RequestId(2), full: false });
+    bench.on(Event::Trigger { request: RequestId(3), full: true });
+    bench.on(Event::Savepoint { request: RequestId(4) });
+    bench.on(Event::Stop);
+    assert!(bench.coordinator.is_ending());
+    bench.complete();
+    assert_eq!(bench.barrier().kind, Kind::Savepoint);
+    bench.complete();
+    assert_eq!(bench.barrier().kind, Kind::Final);
+    bench.complete();
+    let answers: Vec<_> = bench.answers.iter().map(|(request, result)| (*request, result.clone().ok())).collect();
+    assert_eq!(answers, [(1, Some(id(10))), (4, Some(id(11))), (2, Some(id(12))), (3, None)]);
+}
+
+#[test]
 fn a_failed_manifest_is_a_failure_and_not_an_end() {
     let mut bench = Bench::new(every_second());
     bench.tick(1000);
@@ -377,11 +395,17 @@ fn an_unheard_completion_is_still_sent_after_a_later_abort_and_replaced_by_a_lat
     let to_sink: Vec<_> =
         bench.resolved.iter().filter(|(to, ..)| *to == SINK).map(|&(_, id, done)| (id, done)).collect();
     assert_eq!(to_sink, [(id(10), true), (id(11), false)]);
-    bench.ack_all();
-    bench.on(Event::Recorded { id: id(12) });
+    bench.on(Event::ResolvedAcked { subtask: SINK, attempt: ATTEMPT, id: id(11) });
     bench.resolved.clear();
+    bench.now = 3999;
+    bench.on(Event::Declined { subtask: SINK, attempt: ATTEMPT, id: id(12), reason: String::new() });
+    assert!(bench.resolved.contains(&(SINK, id(10), true)), "to hear of an abort is not to have committed");
     bench.tick(4000);
-    assert_eq!(bench.resolved, [(SOURCE, id(12), true), (SINK, id(12), true)]);
+    bench.ack_all();
+    bench.on(Event::Recorded { id: id(13) });
+    bench.resolved.clear();
+    bench.tick(5000);
+    assert_eq!(bench.resolved, [(SOURCE, id(13), true), (SINK, id(13), true)]);
 }
 
 #[test]
