@@ -163,7 +163,7 @@ impl Job {
                 ],
             ),
         };
-        let role = Role::Source { replayable: true, bounded: true };
+        let role = Role::Source { replayable: true, bounded: self.gate.is_none() };
         let rows = OperatorPlan { name: "rows".into(), renamed_from: None, vertex: 0, role, states: vec![] };
         Plan { job: "suite".into(), vertices, edges, operators: vec![rows] }
     }
@@ -275,8 +275,9 @@ impl Source for Rows {
         Ok(Box::new(RowReader { split, next: from.unwrap_or(0), due: Time(0), job: job.clone(), gate, ledger, waker }))
     }
 
+    /// Splits of a bounded source are read one by one; those at a gate shall all come to it.
     fn is_bounded(&self) -> bool {
-        true
+        self.job.gate.is_none()
     }
 }
 
