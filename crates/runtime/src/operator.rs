@@ -9,6 +9,7 @@
 use crate::error::Result;
 use crate::outbox::Outbox;
 use crate::record::{AnyBatch, Batch, Record};
+use crate::subtask::SourcePort;
 use crate::time::{Clock, Time, Timestamp, Watermark};
 use std::cell::Cell;
 
@@ -56,6 +57,11 @@ pub trait Chain {
     /// # Errors
     /// As [`Operator::on_signal`].
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()>;
+
+    /// The source at its head, if it begins with one.
+    fn source(&mut self) -> Option<&mut dyn SourcePort> {
+        None
+    }
 }
 
 /// The head of a chain whose inputs all carry the same type.
@@ -136,6 +142,12 @@ impl<'a> Context<'a> {
             self.records_left = 0;
         }
         in_time
+    }
+
+    /// What the clock says now; only the cut asks, to measure itself.
+    #[must_use]
+    pub fn look(&self) -> Time {
+        self.clock.now()
     }
 
     /// Whether the step used up its quantum, so that there may be more to do at once.

@@ -1,0 +1,219 @@
+//! The second phase of an attempt: reading and checking what it restores, before any worker exists (R1-R3, D16).
+//!
+//! The log names the manifest and its checksum; a manifest names the one that its increments build on, and so on down to a
+//! full one. What is damaged may be given up for an older checkpoint; what has another shape may not.
+
+use super::desk::Cx;
+use super::lineage::{ChainLength, Lineage};
+use super::{Outcome, promises, shape};
+use crate::attempt::{Attempt, Claim as SinkClaim, Restore};
+use crate::error::Error;
+use crate::io::{StorageReply, StorageRequest, Ticket};
+use crate::manifest::{BaseEntry, Manifest};
+use flott_checkpoint::guarantee::{PathGuarantee, below};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Origin, Slot};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A restore being planned.
+pub(super) struct Planning {
+    claim: Box<Claim>,
+    /// Read and verified so far, with what named them.
+    manifests: BTreeMap<CheckpointId, (BaseEntry, Manifest)>,
+    reading: Option<(Ticket, BaseEntry)>,
+}
+
+/// What a plan has come to.
+pub(super) enum Planned {
+    /// Manifests are being read.
+    Going,
+    /// The attempt can start.
+    Ready(Box<Ready>),
+    /// The checkpoint cannot be read: an older one might be (R2).
+    Damaged(Error),
+    /// It cannot start for another reason.
+    Failed(Error),
+}
+
+/// An attempt that can start.
+pub(super) struct Ready {
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) lineage: Lineage,
+}
+
+impl Planning {
+    pub(super) fn begin(claim: Box<Claim>, cx: &mut Cx<'_>) -> (Planning, Planned) {
+        let top = claim.restore.as_ref();
+        let top = top.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
+        let mut planning = Planning { claim, manifests: BTreeMap::new(), reading: None };
+        let planned = match top {
+            Some(top) => planning.read(top, cx),
+            None => planning.ready(cx),
+        };
+        (planning, planned)
+    }
+
+    pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
+        self.reading.as_ref().is_some_and(|(mine, _)| *mine == ticket)
+    }
+
+    fn read(&mut self, what: BaseEntry, cx: &mut Cx<'_>) -> Planned {
+        self.reading = Some((cx.ask(StorageRequest::Read { path: what.path(), range: None }), what));
+        Planned::Going
+    }
+
+    pub(super) fn on_storage(&mut self, reply: StorageReply, cx: &mut Cx<'_>) -> Planned {
+        let Some((_, what)) = self.reading.take() else { return Planned::Going };
+        let (id, path) = (what.id, what.path());
+        let damaged = |why: &str| Planned::Damaged(Error::unusable(format!("{path} {why}")).at_checkpoint(id));
+        match reply {
+            StorageReply::Read(bytes) if Manifest::checksum(&bytes) != what.checksum => {
+                damaged("is damaged: its checksum is not the one that was recorded")
+            }
+            // Its bytes are those that were written: what cannot be read now is of another version, not damaged.
+            StorageReply::Read(bytes) => match Manifest::decode(&path, &bytes) {
+                Ok(manifest) => self.add(manifest, what, cx),
+                Err(error) => Planned::Failed(error.at_checkpoint(id)),
+            },
+            StorageReply::NotFound => damaged("is missing"),
+            StorageReply::Failed(why) => {
+                Planned::Failed(Error::failed(format!("cannot read {path}: {why}")).at_checkpoint(id))
+            }
+            reply => Planned::Failed(Error::failed(format!("the storage answered {reply:?} about {path}"))),
+        }
+    }
+
+    fn add(&mut self, manifest: Manifest, what: BaseEntry, cx: &mut Cx<'_>) -> Planned {
+        let base = manifest.base;
+        self.manifests.insert(what.id, (what, manifest));
+        match base {
+            // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
+            Some(base) => self.read(base, cx),
+            None => self.ready(cx),
+        }
+    }
+
+    /// Everything is read: check it against the plan, and describe the attempt.
+    fn ready(&mut self, cx: &mut Cx<'_>) -> Planned {
+        match self.describe(cx) {
+            Ok(ready) => Planned::Ready(Box::new(ready)),
+            Err(error) => Planned::Failed(error),
+        }
+    }
+
+    fn describe(&mut self, cx: &mut Cx<'_>) -> Result<Ready, Error> {
+        let claim = self.claim.clone();
+        let settings = &cx.desk.settings;
+        let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id)).map(|(_, manifest)| manifest);
+        let workers = shape::workers(settings, top)?;
+        let inherited = inherited(&claim, top, cx);
+        required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), cx)?;
+        let mut same_topology = true;
+        if let Some(manifest) = top {
+            let fits = shape::check(manifest, &claim.incarnation, &cx.desk.plan, settings)?;
+            same_topology = fits.same_topology;
+            fits.warnings.into_iter().for_each(|warning| cx.warn(warning));
+        }
+        let restore = top.map(|manifest| Restore {
+            checkpoint: manifest.id,
+            manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, manifest.restored())).collect(),
+            same_topology,
+        });
+        let lineage = self.lineage(&claim, top, inherited);
+        let overwrite = cx.desk.settings.overwrite;
+        let claims = (claim.restore.is_none() || overwrite).then_some(SinkClaim { overwrite });
+        let attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
+        Ok(Ready { attempt: Arc::new(attempt), lineage })
+    }
+
+    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, inherited: Guarantee) -> Lineage {
+        let mut chain = ChainLength::default();
+        for (_, manifest) in self.manifests.values() {
+            chain.add(manifest.is_full(), manifest.bytes());
+        }
+        let may_build = !claim.first_is_full && top.is_some_and(|manifest| manifest.kind != Kind::Savepoint);
+        let base = top.map(|manifest| manifest.id).filter(|_| may_build);
+        let origin = Origin {
+            attempt: claim.attempt,
+            next_id: claim.next_id(),
+            parent: claim.start.restored_from,
+            base,
+            inherited,
+        };
+        let finished = top.filter(|manifest| manifest.finished);
+        Lineage {
+            origin,
+            next_slot: claim.next_slot(),
+            finished: finished
+                .map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
+            chain,
+            base: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
+        }
+    }
+}
+
+/// An attempt of a job without a checkpoint storage: nothing is restored, and nobody else can own it.
+pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
+    let incarnation = cx.desk.fresh_incarnation();
+    let settings = &cx.desk.settings;
+    let described = shape::workers(settings, None)
+        .and_then(|workers| required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx).map(|()| workers));
+    match described {
+        Err(error) => Planned::Failed(error),
+        Ok(workers) => {
+            let claims = Some(SinkClaim { overwrite: cx.desk.settings.overwrite });
+            let first = CheckpointId(1);
+            let attempt = attempt(id, incarnation, workers, first, None, claims, cx);
+            let origin = Origin {
+                attempt: id,
+                next_id: first,
+                parent: None,
+                base: None,
+                inherited: Guarantee::ExactlyOnce,
+            };
+            let chain = ChainLength::default();
+            let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, base: None };
+            Planned::Ready(Box::new(Ready { attempt: Arc::new(attempt), lineage }))
+        }
+    }
+}
+
+fn attempt(
+    id: AttemptId,
+    incarnation: Incarnation,
+    workers: u16,
+    first_checkpoint: CheckpointId,
+    restore: Option<Restore>,
+    claim: Option<SinkClaim>,
+    cx: &Cx<'_>,
+) -> Attempt {
+    Attempt {
+        id,
+        plan: cx.desk.plan.clone(),
+        workers,
+        incarnation: format!("{:016x}", incarnation.id),
+        key_seed: incarnation.key_seed,
+        key_groups: incarnation.key_groups,
+        first_checkpoint,
+        restore,
+        claim,
+        options: cx.desk.settings.worker,
+        world: cx.desk.world.clone(),
+    }
+}
+
+/// What the restored state and output are worth (D13): less than the manifest says if output of later epochs may come again.
+fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
+    let Some(manifest) = top else { return Guarantee::ExactlyOnce };
+    let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
+    if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
+}
+
+fn required(paths: &[PathGuarantee], cx: &Cx<'_>) -> Result<(), Error> {
+    let Some(required) = cx.desk.settings.require else { return Ok(()) };
+    let lesser: Vec<String> = below(paths, required).iter().map(ToString::to_string).collect();
+    if lesser.is_empty() {
+        return Ok(());
+    }
+    Err(Error::refused(format!("--require {required} cannot be met: {}", lesser.join("; "))))
+}
