@@ -7,7 +7,7 @@
 //! # A sink of your own
 //! The simplest exact one keeps an epoch's records in its token and writes them in one transaction of the target, together
 //! with the token's name; a commit that finds the name there does nothing. Here the target is a map; the suite in
-//! [`crate::testing::sink_suite`] (feature `testing`) shows that nothing is lost or doubled, whatever fails.
+//! `testing::sink_suite` (feature `testing`) shows that nothing is lost or doubled, whatever fails.
 //! ```
 //! use flott_checkpoint::CheckpointId;
 //! use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
