@@ -143,6 +143,11 @@ pub trait Sink<T>: Send + Sync + 'static {
 
     /// Whether output becomes visible only by a commit, exactly once. Decides the guarantee (contract 3).
     fn is_transactional(&self) -> bool;
+
+    /// Where its output is, for messages: a directory, a table. `None` if there is no better word than its name.
+    fn place(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a subtask's writer does, all on the worker's thread and without blocking.
