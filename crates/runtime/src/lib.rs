@@ -33,6 +33,7 @@ pub mod subtask;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;
+pub mod verify;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

@@ -11,6 +11,7 @@ mod random;
 pub mod sample_job;
 pub mod sink_suite;
 pub mod source_suite;
+pub mod state_suite;
 pub mod storage_suite;
 
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};

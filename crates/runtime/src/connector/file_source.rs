@@ -28,7 +28,8 @@ mod tests;
 pub type TimestampOf<T> = Arc<dyn Fn(&T) -> Timestamp + Send + Sync>;
 
 /// A source that reads all files that match a glob pattern (`*`, `?`, `[a-z]`, `**`). Made by [`FileSource::lines`] and
-/// [`FileSource::csv`]. Replayable and bounded. Hidden files do not match a wildcard.
+/// [`FileSource::csv`]. Replayable and bounded. Hidden files (also those in hidden directories) do not match, unless the
+/// pattern itself has a name that begins with a dot: so the output of a running job can be read.
 #[derive(Clone)]
 pub struct FileSource<F = ()> {
     pattern: String,
@@ -182,19 +183,29 @@ fn relative_name(path: &Path, directory: &Path) -> Option<String> {
     names.map(|names| names.join("/"))
 }
 
+/// Whether one of the names begins with a dot.
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.'))
+}
+
 fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
     let found = files.glob(pattern).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::refused(format!("`{pattern}` is not a glob pattern: {error}")),
         _ => Error::failed(format!("cannot look for files `{pattern}`: {error}")),
     })?;
     let directory = fixed_directory(pattern);
+    let wants_hidden = relative_name(Path::new(pattern), &directory).is_some_and(|rest| is_hidden(&rest));
     let mut names = Vec::with_capacity(found.len());
     for path in found {
+        let name = relative_name(&path, &directory).ok_or_else(|| {
+            Error::refused(format!("{} has a name that is not UTF-8", path.display())).hint("rename the file")
+        })?;
+        if is_hidden(&name) && !wants_hidden {
+            continue;
+        }
         match files.info(&path) {
             Ok(info) if info.is_dir => {}
-            Ok(_) => names.push(relative_name(&path, &directory).ok_or_else(|| {
-                Error::refused(format!("{} has a name that is not UTF-8", path.display())).hint("rename the file")
-            })?),
+            Ok(_) => names.push(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed_at(&path, "look at", &error)),
         }

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::manifest::{BaseEntry, Manifest};
 use flott_checkpoint::guarantee::{PathGuarantee, below};
-use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Origin, Slot};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -201,6 +201,11 @@ fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
     let Some(manifest) = top else { return Guarantee::ExactlyOnce };
     let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
     if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
+}
+
+/// Whether checkpoints may be taken in this mode from now on.
+pub(super) fn allows_mode(mode: Mode, cx: &Cx<'_>) -> Result<(), Error> {
+    required(&promises(&cx.desk.plan, Some(mode), Guarantee::ExactlyOnce), cx)
 }
 
 fn required(paths: &[PathGuarantee], cx: &Cx<'_>) -> Result<(), Error> {

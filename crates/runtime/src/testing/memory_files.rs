@@ -235,7 +235,7 @@ impl Files for MemoryFiles {
         let options = glob::MatchOptions {
             case_sensitive: true,
             require_literal_separator: true,
-            require_literal_leading_dot: true,
+            require_literal_leading_dot: false,
         };
         let root = if trimmed.starts_with('/') { "/" } else { "" };
         let found = self.serve(Operation::Glob, Path::new(pattern), |disk| {

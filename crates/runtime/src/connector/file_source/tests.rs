@@ -209,6 +209,7 @@ fn splits_are_named_below_the_fixed_directory() {
     assert_eq!(splits("data/**/*.csv"), ["top.csv", "x/1.csv", "x/deep/4.csv", "y/2.csv"]);
     assert_eq!(splits("data/x/1.csv"), ["1.csv"]);
     assert_eq!(splits("/data/*.csv"), ["top.csv"]);
+    assert_eq!(splits("data/x/.*.csv"), [".part-3.csv"], "hidden files are read when they are asked for");
 }
 
 #[test]
