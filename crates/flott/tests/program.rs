@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -127,14 +127,25 @@ fn a_signal_stops_with_a_final_checkpoint_and_the_next_run_goes_on() {
     assert_eq!(rows(&place).len(), ROWS);
 }
 
+/// Bytes that a process has written so far.
+#[cfg(target_os = "linux")]
+fn written(child: &Child) -> u64 {
+    let io = std::fs::read_to_string(format!("/proc/{}/io", child.id())).expect("the counters of the process");
+    let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).expect("it counts what is written");
+    line.trim().parse().expect("a number")
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn a_second_signal_ends_at_once() {
     let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights-2013-01.csv");
-    // Nobody reads its output, so the print sink blocks and the job cannot stop.
     let mut command = example("word_count", &[data, "--workers", "1"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the example runs");
-    let mut printed = child.stdout.take().expect("a pipe");
-    printed.read_exact(&mut [0]).expect("it prints");
+    // Nobody reads its output: the pipe holds 64 KiB, then the print sink blocks and the job cannot stop.
+    let _unread = child.stdout.take().expect("a pipe");
+    while written(&child) < 60_000 {
+        std::thread::yield_now();
+    }
     signal(&child, "-INT");
     let mut log = BufReader::new(child.stderr.take().expect("a pipe"));
     wait_for(&mut log, "Ctrl-C again ends at once");
@@ -199,15 +210,20 @@ fn events_are_one_object_a_line() {
 }
 
 #[test]
-fn a_failure_is_code_1_and_tells_what_to_do() {
+fn a_failure_is_code_1_and_what_is_refused_is_code_2() {
     let place = place();
-    let input = place.path().join("missing.csv").display().to_string();
+    let input = place.path().join("binary.txt").display().to_string();
+    std::fs::write(&input, b"good\nb\xffd\n").expect("a file for the test");
     let output = run(example("word_count", &[&input]));
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    assert!(stderr(&output).contains("missing.csv"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("binary.txt, line 2"), "{}", stderr(&output));
     let output = run(example("word_count", &[&input, "--json"]));
     let event: Value = serde_json::from_str(stdout(&output).lines().last().expect("an event")).expect("JSON");
     assert_eq!((&event["event"], &event["exit_code"]), (&Value::from("failed"), &Value::from(1)));
+    let missing = place.path().join("missing.txt").display().to_string();
+    let output = run(example("word_count", &[&missing]));
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("missing.txt"), "{}", stderr(&output));
 }
 
 #[test]

@@ -153,6 +153,10 @@ impl SinkPort {
 
     /// A new incarnation begins; subtask 0 alone.
     pub(super) fn claim(&mut self, claim: Claim) {
+        // A sink that shows its output at once has nothing to claim.
+        if self.committer.is_none() {
+            return;
+        }
         self.duties.push_back(Duty::Claim { overwrite: claim.overwrite });
         self.overwrite_after_commit = claim.overwrite;
     }
@@ -164,6 +168,9 @@ impl SinkPort {
 
     /// All restored tokens of the job are committed; subtask 0 alone.
     pub(super) fn clean(&mut self, restored: Vec<Token>) {
+        if self.committer.is_none() {
+            return;
+        }
         self.duties.push_back(Duty::Clean(restored));
     }
 
