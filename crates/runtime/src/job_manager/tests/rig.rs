@@ -28,6 +28,8 @@ pub(super) struct Rig {
     pub(super) attempts: Vec<Arc<Attempt>>,
     /// What sinks were told to commit: attempt and checkpoint, once per sink subtask.
     pub(super) committed: Vec<(AttemptId, CheckpointId)>,
+    /// Which worker committed which checkpoint.
+    pub(super) committed_by: BTreeSet<(u16, CheckpointId)>,
     pub(super) queue: VecDeque<ManagerEvent>,
     workers: Vec<Worker>,
     wake: Option<Time>,
@@ -82,6 +84,7 @@ impl Rig {
             done: None,
             attempts: Vec::new(),
             committed: Vec::new(),
+            committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
             workers: Vec::new(),
             wake: None,
@@ -274,7 +277,7 @@ impl Rig {
 
     fn maybe_finish(&mut self, index: u16) {
         let completed = self.completed().len() as u64;
-        if !self.script.ends_after.is_some_and(|after| completed >= after) {
+        if self.script.ends_after.is_none_or(|after| completed < after) {
             return;
         }
         for subtask in Rig::subtasks(index) {
@@ -314,6 +317,7 @@ impl Rig {
         let [source, sink] = Rig::subtasks(index);
         if completed {
             self.committed.push((attempt, id));
+            self.committed_by.insert((index, id));
             self.report(index, Report::Committed { id, subtask: sink });
         }
         self.report(index, Report::Resolved { id, subtask: source });
