@@ -16,7 +16,7 @@ pub enum Mode {
     Aligned,
     /// Method three: nothing is held; a restore processes some records again.
     AtLeastOnce,
-    /// Aligned until a time-out, then unaligned (Flink FLIP-182's "aligned checkpoint timeout").
+    /// Aligned until a time-out, then unaligned (Flink's "aligned checkpoint timeout", FLINK-19681 and FLINK-23041).
     AlignedThenUnaligned,
     /// The cut is taken when the first barrier enters a queue; records in flight become part of it (FLIP-76).
     Unaligned,

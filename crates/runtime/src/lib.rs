@@ -7,12 +7,16 @@
 
 pub mod attempt;
 pub mod collector;
+pub mod connector;
 pub mod control;
 pub mod envelope;
 pub mod error;
+pub mod heartbeat;
 pub mod history;
+pub mod host;
 pub mod io;
 pub mod job_manager;
+pub mod key;
 pub mod layout;
 pub mod manifest;
 pub mod operator;
@@ -21,12 +25,15 @@ pub mod packet;
 pub mod pin;
 pub mod plan;
 pub mod record;
+pub mod segment;
 pub mod sink;
 pub mod source;
+pub mod state;
 pub mod subtask;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;
+pub mod verify;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

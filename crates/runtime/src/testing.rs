@@ -1,4 +1,18 @@
-//! For tests, here and in other crates: conformance suites and deterministic hosts. Never part of a production build.
+//! For tests of the engine, its adapters and its users' jobs: the deterministic host, a file system in memory, and one
+//! conformance suite per trait.
+//!
+//! Only with the feature `testing`; production builds have none of it.
 
+pub mod connector_contexts;
+mod deterministic;
+pub mod host_suite;
+pub mod memory_files;
+mod random;
 pub mod sample_job;
+pub mod sink_suite;
+pub mod source_suite;
+pub mod state_suite;
 pub mod storage_suite;
+
+pub use deterministic::{DeterministicHost, Turn, VirtualClock};
+pub use random::Random;

@@ -3,14 +3,26 @@
 //! Hosts see only this: they deliver packets and mail, call [`Worker::step`], serve its outbox, and sleep until the moment it
 //! names. It owns no thread and no clock and never blocks.
 
+mod restore;
+mod segments;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use segments::{SegmentState, Segments};
+
 use crate::attempt::Attempt;
-use crate::control::ToWorker;
-use crate::error::Result;
+use crate::control::{Order, Progress, Report, ToWorker};
+use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeat;
 use crate::io::{Answer, StorageReply, Ticket};
 use crate::outbox::Outbox;
-use crate::packet::Packet;
+use crate::packet::{Packet, Payload};
 use crate::source::Waker;
+use crate::subtask::{Subtask, Surroundings};
 use crate::time::{Clock, Time};
+use flott_checkpoint::SubtaskId;
+use restore::Restoring;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Mail for a worker.
@@ -36,8 +48,36 @@ pub enum Next {
     Done,
 }
 
+/// Tickets of segments are counted from here, so that they never meet those of a restore.
+const SEGMENT_TICKETS: u64 = 1 << 48;
+/// Tickets of blocking calls.
+const CALL_TICKETS: u64 = 1 << 52;
+
 /// See the head of this file.
-pub struct Worker {}
+pub struct Worker {
+    attempt: Arc<Attempt>,
+    heartbeat: Arc<Heartbeat>,
+    index: u16,
+    subtasks: Vec<Subtask>,
+    segments: Segments,
+    restoring: Option<Restoring>,
+    arrived: VecDeque<Packet>,
+    mail: VecDeque<Mail>,
+    next_call: u64,
+    reported: Progress,
+    report_at: Time,
+    life: Life,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Restoring,
+    /// Said `Restored`.
+    Running,
+    /// Said `Failed`: takes no further step.
+    Failed,
+    Closed,
+}
 
 impl Worker {
     /// Builds the subtasks of one worker. Nothing runs yet: the first step begins the restore.
@@ -45,25 +85,201 @@ impl Worker {
     /// # Errors
     /// If a chain cannot be built: a sink that cannot be opened.
     pub fn new(attempt: Arc<Attempt>, index: u16, waker: Waker) -> Result<Worker> {
-        let _ = (attempt, index, waker);
-        todo!()
+        let build = |vertex| Subtask::build(&attempt, SubtaskId { vertex, index }, Arc::clone(&waker));
+        let vertices = u16::try_from(attempt.plan.vertices.len()).expect("a plan has fewer vertices than u16 holds");
+        let subtasks: Vec<Subtask> = (0..vertices).map(build).collect::<Result<_>>()?;
+        let limit = attempt.options.segment_buffer;
+        let segments = Segments::new(attempt.id, index, subtasks.len(), SEGMENT_TICKETS, limit);
+        let restoring = Some(Restoring::new(&attempt, index));
+        let heartbeat = attempt.world.heartbeats.of(index);
+        Ok(Worker {
+            attempt,
+            heartbeat,
+            index,
+            subtasks,
+            segments,
+            restoring,
+            arrived: VecDeque::new(),
+            mail: VecDeque::new(),
+            next_call: CALL_TICKETS,
+            reported: Progress::default(),
+            report_at: Time(0),
+            life: Life::Restoring,
+        })
     }
 
     /// A packet for one of its subtasks, in the order of its channel.
     pub fn deliver(&mut self, packet: Packet) {
-        let _ = packet;
-        todo!()
+        if packet.attempt == self.attempt.id {
+            self.arrived.push_back(packet);
+        }
     }
 
     /// Mail, in any order.
     pub fn mail(&mut self, mail: Mail) {
-        let _ = mail;
-        todo!()
+        self.mail.push_back(mail);
     }
 
     /// Does a bounded amount of work. Failures leave as `Report::Failed` through the outbox, once.
     pub fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
-        let _ = (clock, outbox);
-        todo!()
+        match self.life {
+            Life::Failed => return Next::Idle,
+            Life::Closed => return Next::Done,
+            Life::Restoring | Life::Running => {}
+        }
+        let heartbeat = Arc::clone(&self.heartbeat);
+        let _step = heartbeat.step();
+        match self.try_step(clock, outbox) {
+            Ok(next) => next,
+            Err(error) => {
+                self.life = Life::Failed;
+                outbox.reports.push(Report::Failed(error));
+                Next::Idle
+            }
+        }
     }
+
+    fn try_step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
+        while let Some(packet) = self.arrived.pop_front() {
+            self.route(packet, clock, outbox)?;
+        }
+        while let Some(mail) = self.mail.pop_front() {
+            self.open_mail(mail, clock, outbox)?;
+        }
+        if self.life == Life::Closed {
+            return Ok(Next::Done);
+        }
+        if let Some(restoring) = &mut self.restoring {
+            if !restoring.advance(&mut self.subtasks, outbox)? {
+                return Ok(Next::Idle);
+            }
+            self.restoring = None;
+            self.subtasks.iter_mut().for_each(Subtask::start);
+        }
+        let mut next = self.step_subtasks(clock, outbox)?;
+        self.segments.pump(outbox);
+        if self.life == Life::Restoring && self.subtasks.iter_mut().all(|subtask| subtask.is_restored()) {
+            self.life = Life::Running;
+            outbox.reports.push(Report::Restored);
+            next = Next::Now;
+        }
+        Ok(self.report_progress(clock.now(), next, outbox))
+    }
+
+    fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
+        let (mut now, mut at): (bool, Option<Time>) = (false, None);
+        let Worker { subtasks, segments, next_call, .. } = self;
+        let mut tickets = || {
+            *next_call += 1;
+            Ticket(*next_call)
+        };
+        for subtask in subtasks {
+            let mut around =
+                Surroundings { clock, segments: &mut *segments, tickets: &mut tickets, outbox: &mut *outbox };
+            match subtask.step(&mut around)? {
+                Next::Now => now = true,
+                Next::At(moment) => at = Some(at.map_or(moment, |at| at.min(moment))),
+                Next::Idle | Next::Done => {}
+            }
+        }
+        Ok(if now { Next::Now } else { at.map_or(Next::Idle, Next::At) })
+    }
+
+    fn route(&mut self, packet: Packet, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        let edge = self.attempt.plan.edges.get(usize::from(packet.channel.edge));
+        let edge = edge.expect("every worker runs the same plan");
+        let vertex = if matches!(packet.payload, Payload::Credit { .. }) { edge.from } else { edge.to };
+        let subtask = self.subtasks.get_mut(usize::from(vertex)).expect("every worker runs every vertex");
+        subtask.deliver(packet, clock, outbox)
+    }
+
+    fn open_mail(&mut self, mail: Mail, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        match mail {
+            Mail::Order(ToWorker { attempt, order }) if attempt == self.attempt.id => self.obey(order, clock, outbox),
+            Mail::Order(_) => Ok(()),
+            Mail::Storage(ticket, reply) => {
+                if !self.segments.on_reply(ticket, &reply)
+                    && let Some(restoring) = &mut self.restoring
+                {
+                    restoring.on_reply(ticket, reply)?;
+                }
+                Ok(())
+            }
+            Mail::Call(ticket, answer) => {
+                let mut answer = Some(answer);
+                for subtask in &mut self.subtasks {
+                    let Some(given) = answer.take() else { break };
+                    answer = subtask.answered(ticket, given, clock.now(), outbox)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        match order {
+            Order::Open if self.life == Life::Running => {
+                self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
+            }
+            Order::Open => Ok(()),
+            Order::Trigger(barrier) if self.life == Life::Running => {
+                self.subtasks.iter_mut().try_for_each(|subtask| subtask.trigger(barrier, clock, outbox))?;
+                outbox.reports.push(Report::Triggered { id: barrier.id });
+                Ok(())
+            }
+            Order::Trigger(_) => Ok(()),
+            Order::Resolved { id, completed } => {
+                self.segments.resolved(id, outbox);
+                self.subtasks.iter_mut().try_for_each(|subtask| subtask.resolved(id, completed, clock, outbox))
+            }
+            Order::Close => {
+                self.life = Life::Closed;
+                outbox.reports.push(Report::Closed);
+                Ok(())
+            }
+        }
+    }
+
+    fn report_progress(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+        let counts = self.subtasks.iter().map(Subtask::records);
+        let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        let progress = Progress { records_in, records_out };
+        if progress == self.reported {
+            return next;
+        }
+        if self.report_at <= now {
+            self.reported = progress;
+            self.report_at = now.after(self.attempt.options.progress_interval);
+            outbox.reports.push(Report::Progress(progress));
+            return next;
+        }
+        match next {
+            Next::At(moment) => Next::At(moment.min(self.report_at)),
+            Next::Idle => Next::At(self.report_at),
+            Next::Now | Next::Done => next,
+        }
+    }
+
+    /// Whether records wait in some gate: invariant I3 of a stopped world.
+    #[must_use]
+    pub fn holds_records(&self) -> bool {
+        self.subtasks.iter().any(Subtask::holds_records)
+    }
+
+    /// The worker's index.
+    #[must_use]
+    pub fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// The names of its subtasks' vertices, for messages.
+    pub fn vertices(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.subtasks.iter().map(Subtask::name)
+    }
+}
+
+/// An error of reading a checkpoint, with what to do about it.
+pub(crate) fn unreadable(path: &str, cause: &str) -> Error {
+    Error::unusable(format!("cannot restore from {path}: {cause}"))
+        .hint("check the directory with `flott checkpoints verify`, or name an older checkpoint with --restore ID")
 }

@@ -1,11 +1,27 @@
 //! What a chain's factory may ask for while it builds the chain of one subtask.
+//!
+//! Whatever it hands out is registered here as well, so that the subtask can reach it in a cut without going through the
+//! chain: outputs, sinks, tables.
 
-use crate::error::Result;
-use crate::operator::{Chain, Next};
+use super::output::{Outlet, Output, OutputPort, OutputSite};
+use super::sinks::{SinkOperator, SinkPort, WriterCell};
+use super::source_chain::SourceChain;
+use crate::attempt::Attempt;
+use crate::error::{Error, Result};
+use crate::heartbeat::Mark;
+use crate::key::Key;
+use crate::key::KeySpace;
+use crate::operator::{Chain, Flow, Next};
 use crate::record::Record;
-use crate::sink::Sink;
-use crate::source::Source;
+use crate::segment::StateName;
+use crate::sink::{Sink, SinkContext, SinkWriter};
+use crate::source::{Source, SourceContext, Waker};
+use crate::state::{
+    HeapBackend, HeapTimers, HeapValue, StateBackend, TimerDeclaration, TimerState, Value, ValueDeclaration,
+};
 use flott_checkpoint::SubtaskId;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// How an outlet finds the receiver of a record: an index among the edge's receivers.
@@ -20,12 +36,42 @@ pub enum Partitioner<T> {
     Broadcast,
 }
 
-/// Collects what a chain registers with its subtask: outputs, sinks, sources, state.
+/// When the next timer of some state is due, in milliseconds.
+pub(super) type NextTimer = Box<dyn Fn() -> Option<i64>>;
+
+/// Collects what a chain registers with its subtask: outputs, sinks, state.
 pub struct SubtaskBuilder {
-    id: SubtaskId,
+    pub(super) id: SubtaskId,
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) waker: Waker,
+    pub(super) flow: Rc<Flow>,
+    pub(super) outputs: Vec<(u16, Rc<RefCell<dyn OutputPort>>)>,
+    pub(super) sinks: Vec<SinkPort>,
+    pub(super) backend: HeapBackend,
+    pub(super) timers: Vec<NextTimer>,
+    pub(super) records_in: Rc<Cell<u64>>,
+    pub(super) records_out: Rc<Cell<u64>>,
 }
 
 impl SubtaskBuilder {
+    pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> SubtaskBuilder {
+        let space =
+            KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
+        let heartbeat = attempt.world.heartbeats.of(id.index);
+        SubtaskBuilder {
+            id,
+            attempt,
+            waker,
+            flow: Rc::new(Flow { heartbeat, ..Flow::default() }),
+            outputs: Vec::new(),
+            sinks: Vec::new(),
+            backend: HeapBackend::new(space),
+            timers: Vec::new(),
+            records_in: Rc::default(),
+            records_out: Rc::default(),
+        }
+    }
+
     /// The subtask that is being built.
     #[must_use]
     pub fn id(&self) -> SubtaskId {
@@ -35,33 +81,101 @@ impl SubtaskBuilder {
     /// The number of subtasks of this vertex.
     #[must_use]
     pub fn parallelism(&self) -> u16 {
-        todo!()
+        self.attempt.workers
     }
 
     /// The job's secret for key hashes.
     #[must_use]
     pub fn key_seed(&self) -> u64 {
-        todo!()
+        self.attempt.key_seed
+    }
+
+    /// A declared value state of this chain, one value a key.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapValue<K, V>> {
+        let declared = self.backend.value(ValueDeclaration { name: StateName::new(operator, state) });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
+    /// when one is due.
+    ///
+    /// [`Signal::Time`]: crate::operator::Signal::Time
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<HeapTimers<K>> {
+        let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
+        let timers: HeapTimers<K> =
+            declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
+        let handle = RefCell::new(timers.clone());
+        self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
+        Ok(timers)
+    }
+
+    /// The mark under which an operator shows in the worker's heartbeat.
+    pub fn mark(&self, operator: &str) -> Mark {
+        self.flow.heartbeat.mark(operator)
     }
 
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.
     pub fn outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Next<T> {
-        let _ = (edge, partitioner);
-        todo!()
+        let planned =
+            self.attempt.plan.edges.get(usize::from(edge)).expect("the plan's factories name the plan's edges");
+        let site = OutputSite {
+            edge,
+            from: self.id.index,
+            receivers: planned.receivers(self.id.index, self.attempt.workers),
+            attempt: self.attempt.id,
+            workers: self.attempt.workers,
+            key_groups: self.attempt.key_groups,
+            options: self.attempt.options,
+        };
+        let output = Rc::new(RefCell::new(Output::new(site, partitioner, Rc::clone(&self.flow))));
+        self.outputs.push((edge, Rc::clone(&output) as Rc<RefCell<dyn OutputPort>>));
+        Box::new(Outlet(output))
     }
 
     /// The end of a chain that leads into a sink.
     ///
     /// # Errors
     /// If the sink cannot be opened.
-    pub fn sink<T: Record, S: Sink<T>>(&mut self, operator: &str, sink: &S) -> Result<Next<T>> {
-        let _ = (operator, sink);
-        todo!()
+    pub fn sink<T: Record, S: Sink<T>>(&mut self, operator: &str, sink: &S) -> Result<Next<T>>
+    where
+        S::Writer: 'static,
+    {
+        let cx = SinkContext {
+            operator: operator.to_owned(),
+            subtask: self.id.index,
+            parallelism: self.attempt.workers,
+            incarnation: self.attempt.incarnation.clone(),
+            attempt: self.attempt.id,
+            first_checkpoint: self.attempt.first_checkpoint,
+            files: Arc::clone(&self.attempt.world.files),
+            stdout: Arc::clone(&self.attempt.world.stdout),
+            waker: Arc::clone(&self.waker),
+        };
+        let writer = sink.open(&cx).map_err(|error| error.at_operator(operator).at_subtask(self.id))?;
+        let seal = <S::Writer as SinkWriter<T>>::seal;
+        let ready = <S::Writer as SinkWriter<T>>::ready;
+        let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
+        self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
+        let written = Rc::clone(&self.records_out);
+        Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written }))
     }
 
     /// The head of a chain that reads a source.
     pub fn source<S: Source>(&mut self, operator: &str, source: Arc<S>, next: Next<S::Item>) -> Box<dyn Chain> {
-        let _ = (operator, source, next);
-        todo!()
+        let cx = SourceContext {
+            operator: operator.to_owned(),
+            subtask: self.id.index,
+            parallelism: self.attempt.workers,
+            files: Arc::clone(&self.attempt.world.files),
+            threads: Arc::clone(&self.attempt.world.threads),
+            waker: Arc::clone(&self.waker),
+        };
+        Box::new(SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in)))
     }
 }

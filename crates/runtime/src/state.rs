@@ -1,0 +1,213 @@
+//! Keyed state: what an operator declares and uses, and the face of it that a subtask snapshots and restores.
+//!
+//! A declared state has two faces over one table: the typed one ([`ValueState`], [`TimerState`]), held by the operator
+//! and monomorphic per backend so that the hot path is inlined, and the erased one ([`Table`]), held by the subtask. A
+//! subtask cuts all its tables in the same step. Nothing here does I/O: blocks go out and come in by value.
+
+mod entries;
+mod error;
+mod heap;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod versioned;
+
+pub use error::StateError;
+pub use heap::{HeapBackend, HeapValue, ValueGuard};
+pub use timers::HeapTimers;
+pub use versioned::Progress;
+
+pub use crate::segment::{Block, Declaration, SegmentBuffer, SegmentOut, StateKind, StateName};
+
+use crate::key::Key;
+use flott_checkpoint::{CheckpointId, Kind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What can be a value: anything that serde can write and read back, in MessagePack with field names.
+///
+/// Fields may be added (with `#[serde(default)]`) and removed between two runs of a job. A `Vec<u8>` is written as an
+/// array of numbers unless `serde_bytes` is used, which stores it as a byte string, several times faster.
+pub trait Value: Serialize + DeserializeOwned + Clone + Send + 'static {}
+
+impl<T: Serialize + DeserializeOwned + Clone + Send + 'static> Value for T {}
+
+/// Declares a value per key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueDeclaration {
+    /// Operator and state.
+    pub name: StateName,
+}
+
+/// Declares timers per key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimerDeclaration {
+    /// Operator and state.
+    pub name: StateName,
+}
+
+/// A table, shared between an operator (typed) and the registry of its subtask (erased).
+pub type SharedTable = Rc<RefCell<dyn Table>>;
+
+/// Where the state of one subtask lives.
+///
+/// Kinds of state are associated types, so that a map or a list is one more of them, and each backend has its own
+/// handles: the heap's are inlined, those of a byte-oriented store encode and decode at each call.
+pub trait StateBackend {
+    /// The handle of a value state.
+    type Value<K: Key, V: Value>: ValueState<K, V>;
+    /// The handle of a timer state.
+    type Timers<K: Key>: TimerState<K>;
+
+    /// Declares a value per key. All declarations come before the first restore or record.
+    ///
+    /// # Errors
+    /// [`StateError::Duplicate`] if the name is taken.
+    fn value<K: Key, V: Value>(&mut self, declaration: ValueDeclaration) -> Result<Self::Value<K, V>, StateError>;
+
+    /// Declares timers per key.
+    ///
+    /// # Errors
+    /// [`StateError::Duplicate`] if the name is taken.
+    fn timers<K: Key>(&mut self, declaration: TimerDeclaration) -> Result<Self::Timers<K>, StateError>;
+
+    /// All declared states, in the order of their declaration.
+    fn tables(&self) -> &[SharedTable];
+}
+
+/// One value per key. `hash` is the key's hash, computed once by the sender of the record.
+pub trait ValueState<K: Key, V: Value> {
+    /// Looks at the value.
+    ///
+    /// # Errors
+    /// [`StateError`] of a backend that can fail; the heap never does.
+    fn read<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<&V>) -> R) -> Result<R, StateError>;
+
+    /// Changes the value, made by `init` if there is none. `change` must not use this state.
+    ///
+    /// # Errors
+    /// As [`ValueState::read`].
+    fn update<R>(
+        &mut self,
+        hash: u64,
+        key: K,
+        init: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> Result<R, StateError>;
+
+    /// Sets the value.
+    ///
+    /// # Errors
+    /// As [`ValueState::read`].
+    fn put(&mut self, hash: u64, key: K, value: V) -> Result<(), StateError>;
+
+    /// Removes and returns the value.
+    ///
+    /// # Errors
+    /// As [`ValueState::read`].
+    fn remove(&mut self, hash: u64, key: &K) -> Result<Option<V>, StateError>;
+
+    /// A copy of the value.
+    ///
+    /// # Errors
+    /// As [`ValueState::read`].
+    fn get(&self, hash: u64, key: &K) -> Result<Option<V>, StateError> {
+        self.read(hash, key, |value| value.cloned())
+    }
+}
+
+/// A timer that is due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueTimer<K> {
+    /// When it was due, in milliseconds.
+    pub time: i64,
+    /// The hash of its key.
+    pub hash: u64,
+    /// Its key.
+    pub key: K,
+}
+
+/// Timers: at most one per key and time. Times are milliseconds, of whichever clock the operator uses.
+pub trait TimerState<K: Key> {
+    /// Registers a timer; false if it was there already.
+    ///
+    /// # Errors
+    /// [`StateError`] of a backend that can fail; the heap never does.
+    fn register(&mut self, hash: u64, key: K, time: i64) -> Result<bool, StateError>;
+
+    /// Deletes a timer; false if there was none.
+    ///
+    /// # Errors
+    /// As [`TimerState::register`].
+    fn delete(&mut self, hash: u64, key: &K, time: i64) -> Result<bool, StateError>;
+
+    /// Removes and returns the earliest timer with `time <= now`. Equal times come in the order of their hashes, so a
+    /// restored job fires them in the same order.
+    ///
+    /// # Errors
+    /// As [`TimerState::register`].
+    fn pop_due(&mut self, now: i64) -> Result<Option<DueTimer<K>>, StateError>;
+
+    /// The earliest time, to sleep until.
+    fn next_time(&mut self) -> Option<i64>;
+}
+
+/// One declared state, as its subtask sees it. Life: restore blocks, start, then cuts and scans until the end.
+///
+/// Several cuts may be open at once. A cut takes the same time whatever the size of the table.
+pub trait Table {
+    /// Name, kind, and the shapes seen so far.
+    fn declaration(&self) -> Declaration;
+
+    /// Checks the shape that a checkpoint holds for this state, before its blocks are read.
+    ///
+    /// # Errors
+    /// [`StateError::KeyShape`] or [`StateError::OtherKind`].
+    fn expect(&mut self, stored: &Declaration) -> Result<(), StateError>;
+
+    /// Applies the entries of `groups` in a decoded block, those of this worker. The order of blocks is that of
+    /// [`crate::segment::restore_plan`].
+    ///
+    /// # Errors
+    /// [`StateError`] if an entry is not one of this state, or lies in the wrong key group.
+    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError>;
+
+    /// Ends the restore. `restored` can be the base of the first increment.
+    fn start(&mut self, restored: Option<CheckpointId>);
+
+    /// Takes the cut of a checkpoint and returns the base it really used: `None`, which makes this state's part full,
+    /// if `base` is unknown here or too long ago. A savepoint is full and never becomes a base.
+    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId>;
+
+    /// Goes on with a cut: visits about `budget` entries and hands over finished blocks. An id without an open cut is
+    /// done. Besides the budget, one call may compress one block ([`crate::segment::TARGET_BLOCK`]) per full one.
+    ///
+    /// # Errors
+    /// [`StateError::Encode`] if a value could not be serialized: the checkpoint must be declined and aborted, here and
+    /// in all other tables of the subtask. The state itself is whole.
+    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError>;
+
+    /// Bytes that open cuts hold and that no call of `scan` has handed over yet. Add them to
+    /// [`SegmentOut::buffered`]: updates of entries that a scan still needs make them grow.
+    fn buffered(&self) -> usize;
+
+    /// Forgets an aborted or expired checkpoint. Ids that never came are ignored.
+    fn abort(&mut self, id: CheckpointId);
+
+    /// A checkpoint is in the log: no later one will name an older base. Ids that never came are ignored.
+    fn completed(&mut self, id: CheckpointId);
+
+    /// The number of entries.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// About how many bytes the table takes, without what keys and values own outside it.
+    fn memory(&self) -> usize;
+}

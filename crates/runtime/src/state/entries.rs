@@ -1,0 +1,182 @@
+//! Entries as bytes: what a scan writes into blocks, and what a restore reads from them.
+//!
+//! An entry is a few MessagePack values in a row: key and value, or key and time; a delete is the same without what
+//! follows the identity of the entry. It needs no length: MessagePack says itself where a value ends.
+
+use super::StateError;
+use super::versioned::EntrySink;
+use crate::key::Shape;
+use crate::segment::{BlockBuilder, BlockKind, Compressor, EncodedBlock, SegmentOut, StateName};
+use flott_checkpoint::KeyGroup;
+use rmp_serde::decode::ReadReader;
+use rmp_serde::encode::Error;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
+use std::sync::Arc;
+
+/// Lengths in a segment are `u32`.
+const LARGEST_ENTRY: usize = 1 << 30;
+
+/// How the identity and the content of an entry are written.
+pub(crate) trait EntryFormat<K, V> {
+    /// What tells the entry from all others.
+    fn write_key(out: &mut Vec<u8>, key: &K) -> Result<(), Error>;
+    /// The rest.
+    fn write_value(out: &mut Vec<u8>, value: &V) -> Result<(), Error>;
+    /// The shapes of the user's key and value.
+    fn shapes(key: &K, value: &V) -> (Shape, Shape);
+}
+
+/// The three blocks that a cut fills side by side.
+#[derive(Clone, Copy)]
+enum Lane {
+    Deletes,
+    /// Entries saved by writes, from anywhere in the key space: kept apart, so that blocks of the scan stay narrow.
+    Early,
+    Scanned,
+}
+
+/// What one cut of one table has written and not yet handed over.
+pub(crate) struct BlockSink<F> {
+    name: Arc<StateName>,
+    deletes: BlockBuilder,
+    early: BlockBuilder,
+    scanned: BlockBuilder,
+    ready: Vec<EncodedBlock>,
+    ready_bytes: usize,
+    compressor: Compressor,
+    failed: Option<StateError>,
+    shapes: (Shape, Shape),
+    format: std::marker::PhantomData<F>,
+}
+
+impl<F> BlockSink<F> {
+    /// Allocates nothing: it is made in the cut.
+    pub(crate) fn new(name: Arc<StateName>) -> Self {
+        Self {
+            name,
+            deletes: BlockBuilder::new(BlockKind::Deletes),
+            early: BlockBuilder::new(BlockKind::Puts),
+            scanned: BlockBuilder::new(BlockKind::Puts),
+            ready: Vec::new(),
+            ready_bytes: 0,
+            compressor: Compressor::default(),
+            failed: None,
+            shapes: (Shape::Unknown, Shape::Unknown),
+            format: std::marker::PhantomData,
+        }
+    }
+
+    pub(crate) fn buffered(&self) -> usize {
+        self.ready_bytes + self.deletes.len() + self.early.len() + self.scanned.len()
+    }
+
+    /// Hands over what is finished.
+    pub(crate) fn flush(&mut self, out: &mut dyn SegmentOut) -> Result<(), StateError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.ready_bytes = 0;
+        self.ready.drain(..).for_each(|block| out.block(block));
+        Ok(())
+    }
+
+    /// Hands over everything, and the shapes that were seen.
+    pub(crate) fn finish(mut self, out: &mut dyn SegmentOut) -> Result<(Shape, Shape), StateError> {
+        self.flush(out)?;
+        for builder in [&mut self.deletes, &mut self.early, &mut self.scanned] {
+            if let Some(block) = builder.close() {
+                out.block(self.compressor.encode(&self.name, block));
+            }
+        }
+        Ok(self.shapes)
+    }
+
+    fn lane(&mut self, lane: Lane) -> &mut BlockBuilder {
+        match lane {
+            Lane::Deletes => &mut self.deletes,
+            Lane::Early => &mut self.early,
+            Lane::Scanned => &mut self.scanned,
+        }
+    }
+
+    fn write(&mut self, lane: Lane, group: u16, entry: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) {
+        if self.failed.is_some() {
+            return;
+        }
+        match self.lane(lane).entry(group, entry) {
+            Ok(None) => {}
+            Ok(Some(full)) => {
+                let block = self.compressor.encode(&self.name, full);
+                self.ready_bytes += block.bytes.len();
+                self.ready.push(block);
+            }
+            Err(error) => {
+                // The checkpoint will be declined: nothing of it is worth its memory.
+                *self = Self::new(Arc::clone(&self.name));
+                self.failed = Some(StateError::Encode((*self.name).clone(), error.to_string()));
+            }
+        }
+    }
+}
+
+impl<K, V, F: EntryFormat<K, V>> EntrySink<K, V> for BlockSink<F> {
+    fn put(&mut self, group: u16, key: &K, value: &V, early: bool) {
+        let lane = if early { Lane::Early } else { Lane::Scanned };
+        if self.lane(lane).is_empty() {
+            // The first entry of each block is looked at: shapes have holes that later entries may fill.
+            let (key_shape, value_shape) = F::shapes(key, value);
+            self.shapes.0.merge(key_shape);
+            self.shapes.1.merge(value_shape);
+        }
+        self.write(lane, group, |out| {
+            let start = out.len();
+            F::write_key(out, key)?;
+            F::write_value(out, value)?;
+            if out.len() - start > LARGEST_ENTRY { Err(Error::custom("it is larger than 1 GiB")) } else { Ok(()) }
+        });
+    }
+
+    fn delete(&mut self, group: u16, key: &K) {
+        self.write(Lane::Deletes, group, |out| F::write_key(out, key));
+    }
+}
+
+/// Writes one value as MessagePack with field names.
+pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
+    rmp_serde::encode::write_named(out, value)
+}
+
+/// Reads the values of a run one after the other.
+pub(crate) struct EntryReader<'a> {
+    source: rmp_serde::Deserializer<ReadReader<&'a [u8]>>,
+    left: usize,
+    name: &'a StateName,
+    group: KeyGroup,
+}
+
+impl<'a> EntryReader<'a> {
+    pub(crate) fn new(entries: &'a [u8], name: &'a StateName, group: KeyGroup) -> Self {
+        Self { source: rmp_serde::Deserializer::new(entries), left: entries.len(), name, group }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    pub(crate) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StateError> {
+        let value = T::deserialize(&mut self.source).map_err(|error| self.decode(&error.to_string()))?;
+        let left = self.source.get_ref().len();
+        // Without progress an entry of nothing would be read forever.
+        if left == self.left {
+            return Err(self.decode("a value of no bytes"));
+        }
+        self.left = left;
+        Ok(value)
+    }
+
+    fn decode(&self, what: &str) -> StateError {
+        StateError::Decode(self.name.clone(), self.group, what.to_owned())
+    }
+}

@@ -1,0 +1,413 @@
+//! State on the heap: the default backend, and its value state.
+//!
+//! The backend is the registry of one subtask's tables. [`Snapshots`] is what all kinds of heap state share: the map
+//! from checkpoints to epochs, and the erased face.
+
+use super::entries::{BlockSink, EntryFormat, EntryReader, write_value};
+use super::versioned::{EntrySink, Epoch, Guard, Place, Progress, RESTORED, TableKey, Versioned};
+use super::{
+    Block, Declaration, HeapTimers, SegmentOut, SharedTable, StateBackend, StateError, StateKind, StateName, Table,
+    TimerDeclaration, Value, ValueDeclaration, ValueState,
+};
+use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
+use crate::segment::BlockKind;
+use flott_checkpoint::{CheckpointId, Kind};
+use std::cell::{RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut, Range};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The heap state of one subtask.
+pub struct HeapBackend {
+    space: KeySpace,
+    names: Vec<StateName>,
+    tables: Vec<SharedTable>,
+}
+
+impl HeapBackend {
+    /// A backend without states, for the key groups that `space` owns.
+    #[must_use]
+    pub fn new(space: KeySpace) -> Self {
+        Self { space, names: Vec::new(), tables: Vec::new() }
+    }
+
+    fn claim(&mut self, name: StateName) -> Result<Arc<StateName>, StateError> {
+        if self.names.contains(&name) {
+            return Err(StateError::Duplicate(name));
+        }
+        self.names.push(name.clone());
+        Ok(Arc::new(name))
+    }
+}
+
+impl StateBackend for HeapBackend {
+    type Value<K: Key, V: Value> = HeapValue<K, V>;
+    type Timers<K: Key> = HeapTimers<K>;
+
+    fn value<K: Key, V: Value>(&mut self, declaration: ValueDeclaration) -> Result<HeapValue<K, V>, StateError> {
+        let name = self.claim(declaration.name)?;
+        let table = Rc::new(RefCell::new(ValueTable(Snapshots::new(name, StateKind::Value, self.space.clone()))));
+        let erased: SharedTable = Rc::<RefCell<ValueTable<K, V>>>::clone(&table);
+        self.tables.push(erased);
+        Ok(HeapValue { table })
+    }
+
+    fn timers<K: Key>(&mut self, declaration: TimerDeclaration) -> Result<HeapTimers<K>, StateError> {
+        let name = self.claim(declaration.name)?;
+        let (timers, table) = HeapTimers::new(name, self.space.clone());
+        self.tables.push(table);
+        Ok(timers)
+    }
+
+    fn tables(&self) -> &[SharedTable] {
+        &self.tables
+    }
+}
+
+/// A versioned table with the names of its cuts.
+pub(super) struct Snapshots<K, V, F> {
+    pub(super) entries: Versioned<K, V, BlockSink<F>>,
+    pub(super) space: KeySpace,
+    pub(super) name: Arc<StateName>,
+    kind: StateKind,
+    key_shape: Shape,
+    value_shape: Shape,
+    /// Checkpoints that a later one may name as its base, and their cut epochs.
+    known: BTreeMap<CheckpointId, Epoch>,
+    /// Cuts whose scan is not done.
+    open: Vec<(CheckpointId, Epoch)>,
+}
+
+impl<K: TableKey, V, F: EntryFormat<K, V>> Snapshots<K, V, F>
+where
+    BlockSink<F>: EntrySink<K, V>,
+{
+    pub(super) fn new(name: Arc<StateName>, kind: StateKind, space: KeySpace) -> Self {
+        let entries = Versioned::new(space.owned.clone(), space.seed);
+        let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
+        let (known, open) = (BTreeMap::new(), Vec::new());
+        Self { entries, space, name, kind, key_shape, value_shape, known, open }
+    }
+
+    pub(super) fn declaration(&self) -> Declaration {
+        let (key_shape, value_shape) = (self.key_shape.clone(), self.value_shape.clone());
+        Declaration { name: Arc::clone(&self.name), kind: self.kind, key_shape, value_shape }
+    }
+
+    pub(super) fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
+        if stored.kind != self.kind {
+            let name = (*self.name).clone();
+            return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
+        }
+        self.value_shape.merge(stored.value_shape.clone());
+        self.check_shape(stored.key_shape.clone())
+    }
+
+    /// Compares the shape in the checkpoint with that of a key read back as this job's type.
+    pub(super) fn check_shape(&mut self, other: Shape) -> Result<(), StateError> {
+        if !self.key_shape.agrees_with(&other) {
+            let (stored, declared) = (self.key_shape.to_string(), other.to_string());
+            return Err(StateError::KeyShape { name: (*self.name).clone(), stored, declared });
+        }
+        self.key_shape.merge(other);
+        Ok(())
+    }
+
+    pub(super) fn start(&mut self, restored: Option<CheckpointId>) {
+        self.entries.start();
+        self.known.extend(restored.map(|id| (id, RESTORED)));
+    }
+
+    pub(super) fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
+        let base = base.filter(|_| kind != Kind::Savepoint);
+        let base_epoch = base.and_then(|base| self.known.get(&base).copied());
+        let cut = self.entries.cut(base_epoch, BlockSink::new(Arc::clone(&self.name)));
+        self.open.push((id, cut.epoch));
+        if kind != Kind::Savepoint {
+            self.known.insert(id, cut.epoch);
+        }
+        cut.base.and(base)
+    }
+
+    pub(super) fn scan(
+        &mut self,
+        id: CheckpointId,
+        budget: usize,
+        out: &mut dyn SegmentOut,
+    ) -> Result<Progress, StateError> {
+        let Some(epoch) = self.epoch_of(id) else { return Ok(Progress::Done) };
+        let progress = self.entries.scan(epoch, budget);
+        if let Some(Err(error)) = self.entries.sink(epoch).map(|sink| sink.flush(out)) {
+            self.abort(id);
+            return Err(error);
+        }
+        if progress == Progress::Done
+            && let Some(sink) = self.entries.finish(epoch)
+        {
+            self.open.retain(|(open, _)| *open != id);
+            let (key_shape, value_shape) = sink.finish(out)?;
+            self.key_shape.merge(key_shape);
+            self.value_shape.merge(value_shape);
+        }
+        Ok(progress)
+    }
+
+    fn epoch_of(&self, id: CheckpointId) -> Option<Epoch> {
+        self.open.iter().find(|(open, _)| *open == id).map(|(_, epoch)| *epoch)
+    }
+
+    pub(super) fn buffered(&self) -> usize {
+        self.entries.sinks().map(BlockSink::buffered).sum()
+    }
+
+    pub(super) fn abort(&mut self, id: CheckpointId) {
+        if let Some(epoch) = self.epoch_of(id) {
+            self.entries.abort(epoch);
+        }
+        self.open.retain(|(open, _)| *open != id);
+        self.known.remove(&id);
+    }
+
+    pub(super) fn completed(&mut self, id: CheckpointId) {
+        if let Some(epoch) = self.known.get(&id) {
+            self.entries.completed(*epoch);
+            self.known = self.known.split_off(&id);
+        }
+    }
+
+    pub(super) fn memory(&self) -> usize {
+        self.entries.memory() + self.buffered()
+    }
+}
+
+/// Where a stored key lies; an error if that is not where it was found.
+pub(super) fn checked_place<K: Key>(
+    space: &KeySpace,
+    name: &StateName,
+    stored: flott_checkpoint::KeyGroup,
+    key: &K,
+) -> Result<u64, StateError> {
+    let hash = hash_key(space.seed, key).map_err(|error| StateError::Key(name.clone(), error))?;
+    let hashed = space.group(hash);
+    if hashed == stored { Ok(hash) } else { Err(StateError::WrongGroup { name: name.clone(), stored, hashed }) }
+}
+
+impl<K: Key> TableKey for K {
+    #[inline]
+    fn bucket_hash(&self, seed: u64) -> u64 {
+        hash_key(seed, self).expect("this key was hashed when it came in")
+    }
+
+    #[inline]
+    fn is(&self, other: &Self) -> bool {
+        let same = self == other;
+        debug_assert_eq!(
+            same,
+            encode_key(self) == encode_key(other),
+            "keys must be equal exactly if they serialize alike: check the Eq and Serialize of the key type"
+        );
+        same
+    }
+}
+
+/// Key and value, both whole.
+struct ValueFormat;
+
+impl<K: Key, V: Value> EntryFormat<K, V> for ValueFormat {
+    fn write_key(out: &mut Vec<u8>, key: &K) -> Result<(), rmp_serde::encode::Error> {
+        write_value(out, key)
+    }
+
+    fn write_value(out: &mut Vec<u8>, value: &V) -> Result<(), rmp_serde::encode::Error> {
+        write_value(out, value)
+    }
+
+    fn shapes(key: &K, value: &V) -> (Shape, Shape) {
+        (Shape::of(key), Shape::of(value))
+    }
+}
+
+type ValueEntries<K, V> = Snapshots<K, V, ValueFormat>;
+
+struct ValueTable<K, V>(ValueEntries<K, V>);
+
+impl<K: Key, V: Value> Table for ValueTable<K, V> {
+    fn declaration(&self) -> Declaration {
+        self.0.declaration()
+    }
+
+    fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
+        self.0.expect(stored)
+    }
+
+    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
+        let name = Arc::clone(&self.0.name);
+        for run in block.runs() {
+            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
+            if !self.0.space.owns(group) || !groups.contains(&group.0) {
+                continue;
+            }
+            let mut reader = EntryReader::new(entries, &name, group);
+            let mut first = true;
+            while !reader.is_empty() {
+                let key: K = reader.value()?;
+                if std::mem::take(&mut first) {
+                    self.0.check_shape(Shape::of(&key))?;
+                }
+                let place = Place { group: group.0, bucket_hash: checked_place(&self.0.space, &name, group, &key)? };
+                match block.kind {
+                    BlockKind::Deletes => drop(self.0.entries.remove(place, |entry| entry.key.is(&key))),
+                    BlockKind::Puts => {
+                        let value: V = reader.value()?;
+                        put(&mut self.0.entries, place, key, value);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, restored: Option<CheckpointId>) {
+        self.0.start(restored);
+    }
+
+    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
+        self.0.cut(id, base, kind)
+    }
+
+    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError> {
+        self.0.scan(id, budget, out)
+    }
+
+    fn buffered(&self) -> usize {
+        self.0.buffered()
+    }
+
+    fn abort(&mut self, id: CheckpointId) {
+        self.0.abort(id);
+    }
+
+    fn completed(&mut self, id: CheckpointId) {
+        self.0.completed(id);
+    }
+
+    fn len(&self) -> usize {
+        self.0.entries.len()
+    }
+
+    fn memory(&self) -> usize {
+        self.0.memory()
+    }
+}
+
+/// Sets a value, with one look-up.
+pub(super) fn put<K: TableKey, V, S: EntrySink<K, V>>(
+    entries: &mut Versioned<K, V, S>,
+    place: Place,
+    key: K,
+    value: V,
+) {
+    let mut value = Some(value);
+    let (slot, _) = entries.slot(place, key, || value.take().expect("called at most once"));
+    if let Some(value) = value {
+        *slot = value;
+    }
+}
+
+/// One value per key, on the heap. Cheap to clone: clones share one table.
+pub struct HeapValue<K, V> {
+    table: Rc<RefCell<ValueTable<K, V>>>,
+}
+
+impl<K, V> Clone for HeapValue<K, V> {
+    fn clone(&self) -> Self {
+        Self { table: Rc::clone(&self.table) }
+    }
+}
+
+impl<K: Key, V: Value> HeapValue<K, V> {
+    /// Changes the value, made by `init` if there is none. This is the hot path of a fold: one look-up, one compare.
+    ///
+    /// # Panics
+    /// If `change` uses this state, or if the key belongs to another worker.
+    #[inline]
+    pub fn fold<R>(&self, hash: u64, key: K, init: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> R) -> R {
+        let mut table = self.table.borrow_mut();
+        let place = table.place(hash);
+        change(table.0.entries.slot(place, key, init).0)
+    }
+
+    /// Looks a value up for reading and, only if it is written through, for writing. The state is locked meanwhile.
+    ///
+    /// # Panics
+    /// If another guard of this state is alive.
+    pub fn with_guard<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<ValueGuard<'_, K, V>>) -> R) -> R {
+        let mut table: RefMut<'_, ValueTable<K, V>> = self.table.borrow_mut();
+        let place = table.place(hash);
+        look(table.0.entries.guard(place, |entry| entry.key.is(key)).map(ValueGuard))
+    }
+
+    /// The erased face of this state.
+    #[must_use]
+    pub fn table(&self) -> SharedTable {
+        Rc::<RefCell<ValueTable<K, V>>>::clone(&self.table)
+    }
+}
+
+impl<K: Key, V: Value> ValueTable<K, V> {
+    #[inline]
+    fn place(&self, hash: u64) -> Place {
+        Place { group: self.0.space.group(hash).0, bucket_hash: hash }
+    }
+}
+
+impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
+    #[inline]
+    fn read<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<&V>) -> R) -> Result<R, StateError> {
+        let table = self.table.borrow();
+        Ok(look(table.0.entries.find(table.place(hash), |entry| entry.key.is(key)).map(|entry| &entry.value)))
+    }
+
+    #[inline]
+    fn update<R>(
+        &mut self,
+        hash: u64,
+        key: K,
+        init: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> Result<R, StateError> {
+        Ok(self.fold(hash, key, init, change))
+    }
+
+    #[inline]
+    fn put(&mut self, hash: u64, key: K, value: V) -> Result<(), StateError> {
+        let mut table = self.table.borrow_mut();
+        let place = table.place(hash);
+        put(&mut table.0.entries, place, key, value);
+        Ok(())
+    }
+
+    fn remove(&mut self, hash: u64, key: &K) -> Result<Option<V>, StateError> {
+        let mut table = self.table.borrow_mut();
+        let place = table.place(hash);
+        Ok(table.0.entries.remove(place, |entry| entry.key.is(key)).map(|(_, value)| value))
+    }
+}
+
+/// One value of a [`HeapValue`]. Reading is free; the first mutable use is the write.
+pub struct ValueGuard<'a, K, V>(Guard<'a, K, V, BlockSink<ValueFormat>>);
+
+impl<K: Key, V: Value> Deref for ValueGuard<'_, K, V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.0
+    }
+}
+
+impl<K: Key, V: Value> DerefMut for ValueGuard<'_, K, V> {
+    fn deref_mut(&mut self) -> &mut V {
+        &mut self.0
+    }
+}

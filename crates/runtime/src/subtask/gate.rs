@@ -1,0 +1,195 @@
+//! The receiving end: a queue a channel, in order, with what was consumed given back as credit.
+//!
+//! The gate obeys: it takes nothing from a channel that is blocked, and decides nothing about barriers.
+
+use crate::outbox::Outbox;
+use crate::packet::{ChannelId, Packet, Payload};
+use crate::record::AnyBatch;
+use crate::time::{Timestamp, Watermark};
+use flott_checkpoint::{AttemptId, Barrier, Channel, CheckpointId};
+use std::collections::VecDeque;
+
+/// What waits in a channel.
+pub(super) enum Element {
+    Batch { batch: Box<dyn AnyBatch>, bytes: usize, epoch: CheckpointId },
+    Watermark(Watermark),
+    Barrier(Barrier),
+    End,
+}
+
+/// All input channels of a subtask.
+pub(super) struct Gate {
+    attempt: AttemptId,
+    channels: Vec<InputChannel>,
+    /// Where the next look for work begins, so that no channel starves another.
+    turn: usize,
+    credit_window: usize,
+    /// The newest epoch that a taken record was sent in: for invariant I1.
+    newest_epoch: CheckpointId,
+}
+
+struct InputChannel {
+    id: ChannelId,
+    input: u8,
+    queue: VecDeque<Element>,
+    blocked: bool,
+    ended: bool,
+    watermark: Watermark,
+    /// Consumed, not yet given back.
+    consumed: usize,
+}
+
+/// A channel as the plan has it: its id, and the numbered input that it belongs to.
+pub(super) struct ChannelSite {
+    pub(super) id: ChannelId,
+    pub(super) input: u8,
+}
+
+impl Gate {
+    pub(super) fn new(attempt: AttemptId, credit_window: usize, channels: Vec<ChannelSite>) -> Gate {
+        let channel = |ChannelSite { id, input }| InputChannel {
+            id,
+            input,
+            queue: VecDeque::new(),
+            blocked: false,
+            ended: false,
+            watermark: Watermark::default(),
+            consumed: 0,
+        };
+        let channels = channels.into_iter().map(channel).collect();
+        Gate { attempt, channels, turn: 0, credit_window, newest_epoch: CheckpointId(0) }
+    }
+
+    fn channel(&mut self, channel: Channel) -> &mut InputChannel {
+        self.channels.get_mut(usize::from(channel.0)).expect("channels are numbered by the gate itself")
+    }
+
+    /// How many channels there are.
+    pub(super) fn len(&self) -> u16 {
+        u16::try_from(self.channels.len()).expect("a plan has fewer channels per subtask than u16 holds")
+    }
+
+    /// Queues a packet's content; returns the channel, and the barrier if one entered its queue.
+    pub(super) fn deliver(&mut self, packet: Packet) -> Option<(Channel, Barrier)> {
+        let index = self.channels.iter().position(|channel| channel.id == packet.channel);
+        let index = index.expect("the plan of sender and receiver is the same");
+        let channel = self.channels.get_mut(index).expect("just found");
+        match packet.payload {
+            Payload::Data { batch, bytes, watermark } => {
+                if let Some(batch) = batch {
+                    channel.queue.push_back(Element::Batch { batch, bytes, epoch: packet.epoch });
+                }
+                if let Some(watermark) = watermark {
+                    channel.queue.push_back(Element::Watermark(watermark));
+                }
+                None
+            }
+            Payload::End => {
+                channel.queue.push_back(Element::End);
+                None
+            }
+            Payload::Barrier(barrier) => {
+                channel.queue.push_back(Element::Barrier(barrier));
+                Some((Channel(u16::try_from(index).expect("checked by len")), barrier))
+            }
+            Payload::Credit { .. } => unreachable!("credits go to outputs"),
+        }
+    }
+
+    /// A channel that has something to take, in turn.
+    pub(super) fn next_ready(&mut self) -> Option<Channel> {
+        let count = self.channels.len();
+        let ready = |channel: &InputChannel| !channel.blocked && !channel.queue.is_empty();
+        let offset = (0..count).find(|offset| self.channels.get((self.turn + offset) % count).is_some_and(ready))?;
+        let index = (self.turn + offset) % count;
+        self.turn = (index + 1) % count;
+        Some(Channel(u16::try_from(index).expect("checked by len")))
+    }
+
+    /// Whether some channel has something to take.
+    pub(super) fn is_ready(&self) -> bool {
+        self.channels.iter().any(|channel| !channel.blocked && !channel.queue.is_empty())
+    }
+
+    /// Takes the head of a channel, with the number of the input that the channel belongs to.
+    pub(super) fn take(&mut self, channel: Channel) -> Option<(u8, Element)> {
+        let channel = self.channel(channel);
+        Some((channel.input, channel.queue.pop_front()?))
+    }
+
+    /// Puts back a batch that was not used up.
+    pub(super) fn put_back(&mut self, channel: Channel, element: Element) {
+        self.channel(channel).queue.push_front(element);
+    }
+
+    /// A batch is used up: gives its bytes back, in portions of a quarter of the window.
+    pub(super) fn consumed(&mut self, channel: Channel, bytes: usize, outbox: &mut Outbox) {
+        let (attempt, portion) = (self.attempt, (self.credit_window / 4).max(1));
+        let channel = self.channel(channel);
+        channel.consumed += bytes;
+        if channel.consumed >= portion {
+            let payload = Payload::Credit { bytes: std::mem::take(&mut channel.consumed) };
+            outbox.packets.push(Packet { channel: channel.id, attempt, epoch: CheckpointId(0), payload });
+        }
+    }
+
+    /// A record of this epoch is about to be taken.
+    pub(super) fn note_epoch(&mut self, epoch: CheckpointId) {
+        self.newest_epoch = self.newest_epoch.max(epoch);
+    }
+
+    /// Invariant I1, for a cut that holds back what lies behind its barrier: nothing of a later epoch was taken before.
+    pub(super) fn assert_cut(&self, id: CheckpointId) {
+        debug_assert!(self.newest_epoch < id, "I1: a record of epoch {} was taken before cut {id}", self.newest_epoch);
+    }
+
+    pub(super) fn block(&mut self, channel: Channel) {
+        self.channel(channel).blocked = true;
+    }
+
+    pub(super) fn unblock(&mut self, channel: Channel) {
+        self.channel(channel).blocked = false;
+    }
+
+    /// The end of data on a channel was taken; true if that was the last one.
+    pub(super) fn end(&mut self, channel: Channel) -> bool {
+        self.channel(channel).ended = true;
+        self.all_ended()
+    }
+
+    pub(super) fn all_ended(&self) -> bool {
+        self.channels.iter().all(|channel| channel.ended)
+    }
+
+    pub(super) fn set_watermark(&mut self, channel: Channel, watermark: Watermark) {
+        self.channel(channel).watermark = watermark;
+    }
+
+    /// What all channels promise together: the oldest watermark of those that take part.
+    pub(super) fn watermark(&self) -> Watermark {
+        let mut active = self.channels.iter().filter(|channel| !channel.ended && !channel.watermark.idle).peekable();
+        let idle = active.peek().is_none();
+        let at: Option<Option<Timestamp>> = active.map(|channel| channel.watermark.at).min();
+        // With nobody taking part the last promise stands; the newest one that any channel made.
+        let newest = || self.channels.iter().filter_map(|channel| channel.watermark.at).max();
+        Watermark { at: if idle { newest() } else { at.flatten() }, idle }
+    }
+
+    /// What the snapshot keeps of each channel.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (ChannelId, Watermark, bool)> {
+        self.channels.iter().map(|channel| (channel.id, channel.watermark, channel.ended))
+    }
+
+    /// Restores what a snapshot kept; `ended` says what the *sender's* part says.
+    pub(super) fn restore(&mut self, id: ChannelId, watermark: Watermark, ended: bool) {
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) {
+            channel.watermark = watermark;
+            channel.ended = ended;
+        }
+    }
+
+    /// Whether records wait in some channel, blocked or not: none may when a stopped world is cut (I3).
+    pub(super) fn holds_records(&self) -> bool {
+        self.channels.iter().any(|channel| channel.queue.iter().any(|element| matches!(element, Element::Batch { .. })))
+    }
+}

@@ -1,0 +1,100 @@
+//! Does what a checkpoint algorithm says. The cut happens here: one uninterruptible step, O(1) in the size of the state.
+
+use super::snapshot::Part;
+use super::{Subtask, is_final};
+use crate::control::{ChannelPart, Report};
+use crate::error::Result;
+use crate::operator::{Context, Signal};
+use crate::time::Time;
+use flott_checkpoint::{Action, Actions, Barrier, Channel, CheckpointId, Event};
+
+impl Subtask {
+    /// The barrier is next on its channel.
+    pub(super) fn at_head(&mut self, from: Channel, barrier: Barrier, cx: &mut Context<'_>) -> Result<()> {
+        if self.first_seen.is_none_or(|(id, _)| id < barrier.id) {
+            self.first_seen = Some((barrier.id, cx.now));
+        }
+        let actions = self.arrivals.on(Event::AtHead { from, barrier });
+        self.obey(actions, cx)
+    }
+
+    /// Executes actions in their order.
+    pub(super) fn obey(&mut self, actions: Actions, cx: &mut Context<'_>) -> Result<()> {
+        let mut forwarded: Option<(Barrier, Time)> = None;
+        for action in actions {
+            match action {
+                Action::Block(channel) => self.block(channel),
+                Action::Unblock(channel) => self.unblock(channel),
+                Action::Pause => self.paused = true,
+                Action::Resume => self.paused = false,
+                Action::Forward(barrier) => {
+                    forwarded = Some((barrier, cx.look()));
+                    self.forward(barrier, cx)?;
+                }
+                Action::Snapshot { id } => {
+                    let (barrier, began) =
+                        forwarded.filter(|(barrier, _)| barrier.id == id).expect("a cut forwards, then snapshots");
+                    self.cut(barrier, began, cx)?;
+                }
+                Action::Decline { id } => self.decline(id, "a newer barrier came", cx),
+                // Captures belong to the modes that this step loop declines when their barrier arrives.
+                Action::CaptureStart { .. } | Action::CaptureEnd { .. } | Action::ArmTimeout { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The one channel of a source is the outside world: it is held by taking no trigger and no record, see `work_as_source`.
+    fn block(&mut self, channel: Channel) {
+        if self.is_source { self.held = true } else { self.gate.block(channel) }
+    }
+
+    fn unblock(&mut self, channel: Channel) {
+        if self.is_source { self.held = false } else { self.gate.unblock(channel) }
+    }
+
+    /// Emits what operators buffer, and the barrier behind it on all outputs.
+    fn forward(&mut self, barrier: Barrier, cx: &mut Context<'_>) -> Result<()> {
+        if !self.ended {
+            self.chain.on_signal(Signal::Flush, cx).map_err(|error| self.fail_at(error))?;
+        }
+        for (_, output) in &self.outputs {
+            output.borrow_mut().barrier(barrier, cx.outbox);
+        }
+        Ok(())
+    }
+
+    /// Takes the handles of all state: tables, sink epochs, positions, watermarks.
+    fn cut(&mut self, barrier: Barrier, began: Time, cx: &mut Context<'_>) -> Result<()> {
+        let id = barrier.id;
+        if barrier.mode.is_exact() && !barrier.mode.acts_on_arrival() {
+            self.gate.assert_cut(id);
+        }
+        self.sinks.iter_mut().for_each(|sink| sink.seal(id));
+        let bases = self.tables.iter().map(|table| table.borrow_mut().cut(id, barrier.base, barrier.kind)).collect();
+        let is_open = self.is_open();
+        let splits = match self.chain.source() {
+            Some(source) if is_open => source.parts().map(|parts| [(source.operator().to_owned(), parts)].into())?,
+            _ => Default::default(),
+        };
+        let channels = self.gate.parts().map(|(channel, watermark, end_of_data)| ChannelPart {
+            edge: channel.edge,
+            from: channel.from,
+            watermark,
+            end_of_data,
+        });
+        let first_seen = self.first_seen.filter(|(seen, _)| *seen == id).map_or(began, |(_, moment)| moment);
+        let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits);
+        part.times(first_seen, began, cx.look());
+        self.parts.push(part);
+        self.stopped |= is_final(barrier);
+        Ok(())
+    }
+
+    /// Drops what was taken for a checkpoint and says so.
+    pub(super) fn decline(&mut self, id: CheckpointId, reason: &str, cx: &mut Context<'_>) {
+        self.parts.retain(|part| part.id() != id);
+        self.tables.iter().for_each(|table| table.borrow_mut().abort(id));
+        cx.outbox.reports.push(Report::Declined { id, subtask: self.id, reason: reason.to_owned() });
+    }
+}

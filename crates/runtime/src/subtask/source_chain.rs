@@ -1,0 +1,220 @@
+//! The head of a chain that reads a source: its splits, and where each of them stands.
+//!
+//! Splits of a bounded source are read one after the other, in the order of their names, so that a thousand files need one
+//! open file; those of an unbounded source are read in turn.
+
+use crate::control::SplitPart;
+use crate::error::{Error, Result};
+use crate::operator::{Chain, Context, Next, Signal};
+use crate::record::AnyBatch;
+use crate::source::{BoxedReader, Next as Read, Source, SourceContext};
+use crate::subtask::SourcePort;
+use crate::time::Time;
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Records taken from one split of an unbounded source before it is the next one's turn.
+const TURN: u32 = 128;
+
+/// What came of pulling at a source.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pulled {
+    /// There may be more at once.
+    More,
+    /// Nothing now; the waker tells, or this moment comes.
+    Wait(Option<Time>),
+    /// All splits are at their end.
+    End,
+}
+
+pub(super) struct SourceChain<S: Source> {
+    operator: String,
+    source: Arc<S>,
+    cx: SourceContext,
+    /// In the order of their names.
+    splits: Vec<Split<S>>,
+    turn: usize,
+    next: Next<S::Item>,
+    taken: Rc<Cell<u64>>,
+}
+
+struct Split<S: Source> {
+    name: String,
+    state: SplitState<S>,
+}
+
+enum SplitState<S: Source> {
+    /// Not opened yet in this attempt.
+    Waiting(Option<S::Position>),
+    Reading(BoxedReader<S::Item, S::Position>),
+    /// At its end, which is this position (none if it was restored so).
+    Finished(Option<serde_json::Value>),
+}
+
+impl<S: Source> SourceChain<S> {
+    pub(super) fn new(
+        operator: &str,
+        source: Arc<S>,
+        cx: SourceContext,
+        next: Next<S::Item>,
+        taken: Rc<Cell<u64>>,
+    ) -> SourceChain<S> {
+        SourceChain { operator: operator.to_owned(), source, cx, splits: Vec::new(), turn: 0, next, taken }
+    }
+
+    fn restored(&self, name: String, part: SplitPart) -> Result<Split<S>> {
+        let state = if part.finished {
+            SplitState::Finished(Some(part.position))
+        } else if part.position.is_null() {
+            SplitState::Waiting(None)
+        } else {
+            let position = serde_json::from_value(part.position).map_err(|error| {
+                Error::unusable(format!("the stored position of split `{name}` is not one of this source: {error}"))
+                    .at_operator(&self.operator)
+                    .hint("restore with the source that wrote it, or start over with --restore none")
+            })?;
+            SplitState::Waiting(Some(position))
+        };
+        Ok(Split { name, state })
+    }
+
+    /// Reads from the split whose turn it is; says what became of it.
+    fn pull_split(&mut self, budget: u32, cx: &mut Context<'_>) -> Result<SplitPulled> {
+        let Some(split) = self.splits.get_mut(self.turn) else { return Ok(SplitPulled::End) };
+        if let SplitState::Waiting(position) = &mut split.state {
+            let reader = self
+                .source
+                .open(&split.name, position.take(), &self.cx)
+                .map_err(|error| error.at_operator(&self.operator))?;
+            split.state = SplitState::Reading(reader);
+        }
+        let SplitState::Reading(reader) = &mut split.state else { return Ok(SplitPulled::End) };
+        for _ in 0..budget {
+            if !cx.may_take() {
+                return Ok(SplitPulled::Stopped);
+            }
+            match reader
+                .next(cx.now)
+                .map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))?
+            {
+                Read::Record(record, at) => {
+                    self.taken.set(self.taken.get() + 1);
+                    let next = &mut self.next;
+                    let sent = cx.naming(|| reader.describe(), |cx| next.on_record(record, at, cx));
+                    sent.map_err(|error| error.at_position(reader.describe()))?;
+                }
+                Read::Pending => return Ok(SplitPulled::Wait(None)),
+                Read::At(moment) => return Ok(SplitPulled::Wait(Some(moment))),
+                Read::End => {
+                    let position = to_json(&reader.position(), &self.operator)?;
+                    split.state = SplitState::Finished(Some(position));
+                    return Ok(SplitPulled::End);
+                }
+            }
+        }
+        Ok(SplitPulled::Stopped)
+    }
+
+    fn pull_in_turn(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
+        let mut wait: Option<Time> = None;
+        let (mut ended, mut waiting) = (0, 0);
+        for _ in 0..self.splits.len() {
+            match self.pull_split(TURN, cx)? {
+                SplitPulled::Stopped => {
+                    self.turn = (self.turn + 1) % self.splits.len();
+                    return Ok(Pulled::More);
+                }
+                SplitPulled::End => ended += 1,
+                SplitPulled::Wait(moment) => {
+                    waiting += 1;
+                    wait = [wait, moment].into_iter().flatten().min();
+                }
+            }
+            self.turn = (self.turn + 1) % self.splits.len();
+        }
+        Ok(if waiting == 0 && ended == self.splits.len() { Pulled::End } else { Pulled::Wait(wait) })
+    }
+
+    fn pull_in_order(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
+        while self.turn < self.splits.len() {
+            match self.pull_split(u32::MAX, cx)? {
+                SplitPulled::Stopped => return Ok(Pulled::More),
+                SplitPulled::Wait(moment) => return Ok(Pulled::Wait(moment)),
+                SplitPulled::End => self.turn += 1,
+            }
+        }
+        Ok(Pulled::End)
+    }
+}
+
+enum SplitPulled {
+    Stopped,
+    Wait(Option<Time>),
+    End,
+}
+
+fn to_json<P: serde::Serialize>(position: &P, operator: &str) -> Result<serde_json::Value> {
+    serde_json::to_value(position)
+        .map_err(|error| Error::failed(format!("cannot store the position of a split: {error}")).at_operator(operator))
+}
+
+impl<S: Source> SourcePort for SourceChain<S> {
+    fn operator(&self) -> &str {
+        &self.operator
+    }
+
+    fn open(&mut self, restored: Option<BTreeMap<String, SplitPart>>) -> Result<()> {
+        let owner = |name: &str| xxhash_rust::xxh3::xxh3_64(name.as_bytes()) % u64::from(self.cx.parallelism);
+        let mine = |name: &str| owner(name) == u64::from(self.cx.subtask);
+        self.splits = match restored {
+            Some(parts) => {
+                let parts = parts.into_iter().filter(|(name, _)| mine(name));
+                parts.map(|(name, part)| self.restored(name, part)).collect::<Result<_>>()?
+            }
+            None => {
+                let mut names = self.source.splits(&self.cx).map_err(|error| error.at_operator(&self.operator))?;
+                names.sort();
+                names.dedup();
+                names.retain(|name| mine(name));
+                names.into_iter().map(|name| Split { name, state: SplitState::Waiting(None) }).collect()
+            }
+        };
+        Ok(())
+    }
+
+    fn pull(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
+        if self.splits.is_empty() {
+            return Ok(Pulled::End);
+        }
+        if self.source.is_bounded() { self.pull_in_order(cx) } else { self.pull_in_turn(cx) }
+    }
+
+    fn parts(&self) -> Result<BTreeMap<String, SplitPart>> {
+        let part = |split: &Split<S>| {
+            let (position, finished) = match &split.state {
+                SplitState::Waiting(None) => (serde_json::Value::Null, false),
+                SplitState::Waiting(Some(position)) => (to_json(position, &self.operator)?, false),
+                SplitState::Reading(reader) => (to_json(&reader.position(), &self.operator)?, false),
+                SplitState::Finished(position) => (position.clone().unwrap_or_default(), true),
+            };
+            Ok((split.name.clone(), SplitPart { position, finished }))
+        };
+        self.splits.iter().map(part).collect()
+    }
+}
+
+impl<S: Source> Chain for SourceChain<S> {
+    fn on_batch(&mut self, _: u8, _: &mut dyn AnyBatch, _: &mut Context<'_>) -> Result<()> {
+        unreachable!("a source has no inputs")
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.next.on_signal(signal, cx)
+    }
+
+    fn source(&mut self) -> Option<&mut dyn SourcePort> {
+        Some(self)
+    }
+}

@@ -1,0 +1,192 @@
+//! The step loop: a bounded amount of work, then what is due, then what the snapshots under way need.
+//!
+//! Between two records it looks whether it may go on; while paused it takes no record and fires no timer, and everything
+//! else goes on.
+
+use super::gate::Element;
+use super::{Phase, Pulled, Subtask};
+use crate::control::Report;
+use crate::error::Result;
+use crate::io::{BlockingCall, Ticket};
+use crate::operator::{Context, Signal};
+use crate::outbox::Outbox;
+use crate::time::{Clock, Time};
+use crate::worker::{Next, Segments};
+use flott_checkpoint::Channel;
+use std::rc::Rc;
+
+/// What a step may use besides the subtask itself.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) clock: &'a dyn Clock,
+    pub(crate) segments: &'a mut Segments,
+    pub(crate) tickets: &'a mut dyn FnMut() -> Ticket,
+    pub(crate) outbox: &'a mut Outbox,
+}
+
+impl Subtask {
+    /// Does a bounded amount of work and says when to come again.
+    pub(crate) fn step(&mut self, around: &mut Surroundings<'_>) -> Result<Next> {
+        let now = around.clock.now();
+        self.prepare_flow(now, around.segments);
+        let mut again = false;
+        if self.is_open() {
+            again = self.work(around.clock, around.outbox)?;
+        }
+        let mut wake = self.send_due(now, around.outbox);
+        again |= self.advance_parts(around.segments, around.clock.now(), around.outbox)?;
+        self.call_sinks(now, around);
+        self.report_commits(around.outbox);
+        if again {
+            return Ok(Next::Now);
+        }
+        wake.extend(self.sinks.iter().filter_map(super::SinkPort::wake_at));
+        if self.is_open() && !self.paused && !self.ended {
+            wake.extend(self.source_wait);
+            wake.extend(Some(self.flow.held_until.get()).filter(|moment| *moment > now));
+            wake.extend(self.next_timer());
+        }
+        Ok(wake.into_iter().min().map_or(Next::Idle, Next::At))
+    }
+
+    /// Whether records may flow: a source only after `Open`, anybody else once restored.
+    pub(super) fn is_open(&self) -> bool {
+        if self.is_source { self.phase == Phase::Open } else { self.phase != Phase::Restoring }
+    }
+
+    fn prepare_flow(&mut self, now: Time, segments: &Segments) {
+        self.flow.step_began.set(now);
+        let full = segments.buffered() + self.buffered() >= self.attempt.options.segment_buffer;
+        self.flow.segment_full.set(full);
+        if self.flow.sink_not_ready.get() {
+            self.flow.sink_not_ready.set(!self.sinks.iter().all(super::SinkPort::ready));
+        }
+    }
+
+    /// Records, signals and barriers, until the quantum is used up or nothing can be taken; true in the first case.
+    fn work(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
+        let flow = Rc::clone(&self.flow);
+        let cx = &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox);
+        if !self.paused && !self.ended && self.next_timer().is_some_and(|due| due <= cx.now) {
+            self.chain.on_signal(Signal::Time, cx).map_err(|error| self.fail_at(error))?;
+        }
+        if self.is_source { self.work_as_source(cx) } else { self.work_on_gate(cx) }
+    }
+
+    fn work_as_source(&mut self, cx: &mut Context<'_>) -> Result<bool> {
+        // A trigger lies in front of the next record; a paused subtask raises no `AtHead`.
+        if let Some(barrier) = self.trigger.take_if(|_| !self.paused && !self.held) {
+            self.at_head(Channel(0), barrier, cx)?;
+        }
+        if self.paused || self.held || self.ended || self.stopped {
+            return Ok(false);
+        }
+        let source = self.chain.source().expect("the vertex is a source");
+        let pulled = source.pull(cx).map_err(|error| self.fail_at(error))?;
+        self.source_wait = None;
+        match pulled {
+            Pulled::More => Ok(cx.is_exhausted()),
+            Pulled::Wait(moment) => {
+                self.source_wait = moment;
+                Ok(false)
+            }
+            Pulled::End => self.end(cx).map(|()| false),
+        }
+    }
+
+    fn work_on_gate(&mut self, cx: &mut Context<'_>) -> Result<bool> {
+        // Channels in a row whose head could not be taken: when that is all of them, nothing can be.
+        let mut stuck = 0;
+        while !self.paused && stuck < self.gate.len() && !cx.is_exhausted() {
+            let Some(channel) = self.gate.next_ready() else { return Ok(false) };
+            if self.take(channel, cx)? {
+                stuck = 0;
+            } else {
+                stuck += 1;
+            }
+        }
+        Ok(cx.is_exhausted() && !self.paused && self.gate.is_ready())
+    }
+
+    /// Takes the head of a channel, or as much of it as may be taken; false if that is nothing.
+    fn take(&mut self, channel: Channel, cx: &mut Context<'_>) -> Result<bool> {
+        let (input, element) = self.gate.take(channel).expect("the gate said that it is ready");
+        match element {
+            Element::Batch { mut batch, bytes, epoch } => {
+                let before = batch.len();
+                self.chain.on_batch(input, &mut *batch, cx).map_err(|error| self.fail_at(error))?;
+                let moved = batch.len() < before;
+                if moved {
+                    self.gate.note_epoch(epoch);
+                }
+                if batch.is_empty() {
+                    self.gate.consumed(channel, bytes, cx.outbox);
+                } else {
+                    self.gate.put_back(channel, Element::Batch { batch, bytes, epoch });
+                }
+                return Ok(moved);
+            }
+            Element::Watermark(watermark) => {
+                self.gate.set_watermark(channel, watermark);
+                self.hand_on_watermark(cx)?;
+            }
+            Element::Barrier(barrier) => self.at_head(channel, barrier, cx)?,
+            Element::End => {
+                if self.gate.end(channel) {
+                    self.end(cx)?;
+                } else {
+                    self.hand_on_watermark(cx)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn hand_on_watermark(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        let watermark = self.gate.watermark();
+        if watermark == self.watermark || self.ended {
+            return Ok(());
+        }
+        self.watermark = watermark;
+        self.chain.on_signal(Signal::Watermark(watermark), cx).map_err(|error| self.fail_at(error))
+    }
+
+    /// No record follows: what operators hold goes out, then the end of data. Barriers still pass (D18).
+    fn end(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        if std::mem::replace(&mut self.ended, true) {
+            return Ok(());
+        }
+        self.chain.on_signal(Signal::End, cx).map_err(|error| self.fail_at(error))?;
+        for (_, output) in &self.outputs {
+            output.borrow_mut().end(cx.outbox);
+        }
+        cx.outbox.reports.push(Report::Finished { subtask: self.id });
+        Ok(())
+    }
+
+    fn send_due(&mut self, now: Time, outbox: &mut Outbox) -> Vec<Time> {
+        self.outputs.iter().filter_map(|(_, output)| output.borrow_mut().send_due(now, outbox)).collect()
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        let due = self.timers.iter().filter_map(|next| next()).min()?;
+        Some(Time(u64::try_from(due).unwrap_or(0).saturating_mul(1_000)))
+    }
+
+    fn call_sinks(&mut self, now: Time, around: &mut Surroundings<'_>) {
+        for (index, sink) in self.sinks.iter_mut().enumerate() {
+            let Some(call): Option<BlockingCall> = sink.next_call(now) else { continue };
+            let ticket = (around.tickets)();
+            self.calls.insert(ticket, index);
+            around.outbox.calls.push((ticket, call));
+        }
+    }
+
+    /// Says of each completed checkpoint that everything up to it is committed; a subtask without sinks says so at once.
+    fn report_commits(&mut self, outbox: &mut Outbox) {
+        while let Some(&id) = self.committing.first().filter(|id| self.sinks.iter().all(|sink| sink.is_committed(**id)))
+        {
+            self.committing.remove(0);
+            outbox.reports.push(Report::Committed { id, subtask: self.id });
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Restores one worker: reads the segments of its subtasks, oldest first, and hands every block to its table.
+//!
+//! Every byte that is used is checked before it is used. What the segments of a checkpoint lean on (an increment on its base)
+//! is said per state by the segments themselves, so the newest is read first and the chain followed back, and then blocks are
+//! applied from the oldest on: inside a segment deletes before puts.
+
+use super::unreadable;
+use crate::attempt::{Attempt, Restore};
+use crate::control::{BlobRef, SubtaskPart};
+use crate::error::{Error, Result};
+use crate::io::{StorageReply, StorageRequest, Ticket};
+use crate::outbox::Outbox;
+use crate::packet::ChannelId;
+use crate::key::KeySpace;
+use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
+use crate::sink::Token;
+use crate::state::SharedTable;
+use crate::subtask::{RestoredPart, Subtask, TOKENS, stored_operator};
+use bytes::Bytes;
+use flott_checkpoint::SubtaskId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// So many blocks may be on their way at once.
+const IN_FLIGHT: usize = 4;
+
+/// See the head of this file.
+pub(super) struct Restoring {
+    attempt: Arc<Attempt>,
+    worker: u16,
+    next_ticket: u64,
+    begun: bool,
+    /// Footers by path, once read.
+    footers: BTreeMap<String, Footer>,
+    /// Footers to read: the file, and the bytes from its end that are being asked for.
+    asked_footers: BTreeMap<Ticket, (BlobRef, u64)>,
+    /// Footers that did not fit into the first read.
+    longer_tails: Vec<(BlobRef, u64)>,
+    /// Set once all footers are in.
+    plan: Option<Blocks>,
+}
+
+/// What is left to read, in the order in which it must be applied.
+#[derive(Default)]
+struct Blocks {
+    waiting: VecDeque<Piece>,
+    asked: VecDeque<(Ticket, Piece, Option<Bytes>)>,
+    tokens: BTreeMap<String, Vec<Token>>,
+    /// Pieces of a blob, until its last one is in.
+    blob: Vec<u8>,
+}
+
+/// The segments of one worker, oldest checkpoint first, and where they are.
+#[derive(Default)]
+struct Chain {
+    paths: Vec<String>,
+    footers: Vec<Vec<Footer>>,
+}
+
+enum Piece {
+    Block { path: String, entry: BlockEntry, groups: std::ops::Range<u16>, table: SharedTable },
+    Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool },
+}
+
+impl Restoring {
+    pub(super) fn new(attempt: &Arc<Attempt>, worker: u16) -> Restoring {
+        Restoring {
+            attempt: Arc::clone(attempt),
+            worker,
+            next_ticket: 0,
+            begun: false,
+            footers: BTreeMap::new(),
+            asked_footers: BTreeMap::new(),
+            longer_tails: Vec::new(),
+            plan: None,
+        }
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    /// Goes on; true when everything is restored.
+    pub(super) fn advance(&mut self, subtasks: &mut [Subtask], outbox: &mut Outbox) -> Result<bool> {
+        let attempt = Arc::clone(&self.attempt);
+        let Some(restore) = &attempt.restore else { return Ok(true) };
+        if !self.begun {
+            self.begun = true;
+            self.ask_footers(restore, outbox);
+        }
+        for (blob, tail) in std::mem::take(&mut self.longer_tails) {
+            self.ask_tail(blob, tail, outbox);
+        }
+        if !self.asked_footers.is_empty() {
+            return Ok(false);
+        }
+        if self.plan.is_none() {
+            let blocks = self.plan_blocks(restore, subtasks)?;
+            self.plan = Some(blocks);
+        }
+        self.ask_blocks(outbox);
+        let blocks = self.plan.as_mut().expect("just made");
+        if !blocks.asked.is_empty() {
+            return Ok(false);
+        }
+        let tokens = std::mem::take(&mut blocks.tokens);
+        for subtask in subtasks {
+            restore_rest(restore, subtask, &tokens, self.worker);
+        }
+        Ok(true)
+    }
+
+    /// All segments that this worker may need: its own along the chain, and of the newest checkpoint everybody's, for tokens.
+    fn ask_footers(&mut self, restore: &Restore, outbox: &mut Outbox) {
+        let mut blobs: BTreeMap<String, BlobRef> = BTreeMap::new();
+        for (id, manifest) in &restore.manifests {
+            let wanted = |part: &&SubtaskPart| part.subtask.index == self.worker || *id == restore.checkpoint;
+            let segments = manifest.parts.values().filter(wanted).filter_map(|part| part.segment.clone());
+            blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
+        }
+        for blob in blobs.into_values() {
+            // Most footers fit into what is asked for first.
+            self.ask_tail(blob, 16 << 10, outbox);
+        }
+    }
+
+    fn ask_tail(&mut self, blob: BlobRef, tail: u64, outbox: &mut Outbox) {
+        let ticket = self.ticket();
+        let range = blob.length.saturating_sub(tail)..blob.length;
+        outbox.storage.push((ticket, StorageRequest::Read { path: blob.path.clone(), range: Some(range) }));
+        self.asked_footers.insert(ticket, (blob, tail));
+    }
+
+    /// An answer of the storage.
+    pub(super) fn on_reply(&mut self, ticket: Ticket, reply: StorageReply) -> Result<()> {
+        if let Some((blob, tail)) = self.asked_footers.remove(&ticket) {
+            let bytes = content(&blob.path, reply).map_err(|error| self.located(error))?;
+            return self.on_footer(blob, tail, &bytes).map_err(|error| self.located(error));
+        }
+        let Some(blocks) = &mut self.plan else { return Ok(()) };
+        let Some((_, piece, place)) = blocks.asked.iter_mut().find(|(asked, ..)| *asked == ticket) else {
+            return Ok(());
+        };
+        let read = content(piece.path(), reply);
+        *place = Some(read.map_err(|error| located(&self.attempt, error))?);
+        while blocks.asked.front().is_some_and(|(_, _, bytes)| bytes.is_some()) {
+            let (_, piece, bytes) = blocks.asked.pop_front().expect("just seen");
+            let applied = blocks.apply(&piece, bytes.expect("just seen"));
+            applied.map_err(|error| located(&self.attempt, error))?;
+        }
+        Ok(())
+    }
+
+    fn located(&self, error: Error) -> Error {
+        located(&self.attempt, error)
+    }
+
+    fn on_footer(&mut self, blob: BlobRef, tail: u64, bytes: &[u8]) -> Result<()> {
+        let damaged = |error: crate::segment::SegmentError| unreadable(&blob.path, &error.to_string());
+        if (bytes.len() as u64) < tail.min(blob.length) {
+            return Err(unreadable(&blob.path, "it is shorter than its manifest says"));
+        }
+        let needed = footer_range(bytes, blob.length).map_err(damaged)?;
+        if needed.end - needed.start > bytes.len() as u64 {
+            let tail = needed.end - needed.start + TRAILER_LENGTH as u64;
+            self.longer_tails.push((blob, tail));
+            return Ok(());
+        }
+        let footer = Footer::read(bytes, blob.length).map_err(damaged)?;
+        self.footers.insert(blob.path.clone(), footer);
+        Ok(())
+    }
+
+    fn plan_blocks(&mut self, restore: &Restore, subtasks: &[Subtask]) -> Result<Blocks> {
+        let mut blocks = Blocks::default();
+        let chain = self.chain(restore);
+        let space = KeySpace::of_attempt(&self.attempt, self.worker);
+        for subtask in subtasks {
+            for table in subtask.tables() {
+                plan_table(restore, &chain, &space, &self.attempt, table, &mut blocks)?;
+            }
+            for operator in subtask.sink_operators() {
+                self.plan_tokens(restore, operator, &mut blocks);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// This worker's segments, oldest checkpoint first.
+    fn chain(&self, restore: &Restore) -> Chain {
+        let mut chain = Chain::default();
+        for manifest in restore.manifests.values() {
+            let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
+            if let Some(blob) = own.filter_map(|part| part.segment.as_ref()).next() {
+                let footer = self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
+                chain.paths.push(blob.path.clone());
+                chain.footers.push(vec![footer.clone()]);
+            }
+        }
+        chain
+    }
+
+    fn plan_tokens(&self, restore: &Restore, operator: &str, blocks: &mut Blocks) {
+        let stored = stored_operator(&self.attempt, restore, operator);
+        let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return };
+        let Some(&vertex) = manifest.vertex_of.get(stored) else { return };
+        for part in manifest.parts.values().filter(|part| part.subtask.vertex == vertex) {
+            let Some(blob) = &part.segment else { continue };
+            let footer = self.footers.get(&blob.path).expect("the footers of the newest checkpoint were read");
+            let Some(section) = footer.blob(stored, TOKENS, u32::from(part.subtask.index)) else { continue };
+            let count = section.pieces.len();
+            for (index, piece) in section.pieces.iter().enumerate() {
+                blocks.waiting.push_back(Piece::Blob {
+                    path: blob.path.clone(),
+                    operator: operator.to_owned(),
+                    piece: piece.clone(),
+                    last: index + 1 == count,
+                });
+            }
+        }
+    }
+
+    fn ask_blocks(&mut self, outbox: &mut Outbox) {
+        let blocks = self.plan.as_mut().expect("planned before");
+        while blocks.asked.len() < IN_FLIGHT
+            && let Some(piece) = blocks.waiting.pop_front()
+        {
+            self.next_ticket += 1;
+            let ticket = Ticket(self.next_ticket);
+            let request = StorageRequest::Read { path: piece.path().to_owned(), range: Some(piece.range()) };
+            outbox.storage.push((ticket, request));
+            blocks.asked.push_back((ticket, piece, None));
+        }
+    }
+}
+
+impl Piece {
+    fn path(&self) -> &str {
+        match self {
+            Piece::Block { path, .. } | Piece::Blob { path, .. } => path,
+        }
+    }
+
+    fn range(&self) -> std::ops::Range<u64> {
+        match self {
+            Piece::Block { entry, .. } => entry.piece.range(),
+            Piece::Blob { piece, .. } => piece.range(),
+        }
+    }
+}
+
+impl Blocks {
+    fn apply(&mut self, piece: &Piece, bytes: Bytes) -> Result<()> {
+        match piece {
+            Piece::Block { path, entry, groups, table } => {
+                let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
+                let mut table = table.borrow_mut();
+                let operator = table.declaration().name.operator.clone();
+                table.restore(&block, groups).map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
+            }
+            Piece::Blob { path, operator, piece, last } => {
+                let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
+                self.blob.extend_from_slice(&bytes);
+                if !last {
+                    return Ok(());
+                }
+                let tokens: Vec<Token> = rmp_serde::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
+                    unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
+                })?;
+                self.tokens.entry(operator.clone()).or_default().extend(tokens);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The blocks of one state, in the order in which they are to be applied.
+fn plan_table(
+    restore: &Restore,
+    chain: &Chain,
+    space: &KeySpace,
+    attempt: &Attempt,
+    table: &SharedTable,
+    blocks: &mut Blocks,
+) -> Result<()> {
+    let declared = table.borrow().declaration();
+    let operator = &declared.name.operator;
+    let stored = StateName::new(stored_operator(attempt, restore, operator), declared.name.state.clone());
+    let unusable = |error: String| {
+        let hint = "restore with the types that wrote it, or start over with --restore none";
+        Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(hint)
+    };
+    let newest = chain.footers.last().and_then(|segments| segments.first());
+    if let Some(section) = newest.and_then(|footer| footer.state(&stored.operator, &stored.state)) {
+        table.borrow_mut().expect(&section.declaration).map_err(|error| unusable(error.to_string()))?;
+    }
+    let plan = restore_plan(&chain.footers, &stored, space.owned.clone()).map_err(|error| unusable(error.to_string()))?;
+    for Apply { link, block, groups, .. } in plan {
+        let path = chain.paths.get(link).expect("a plan names links of its chain").clone();
+        blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
+    }
+    Ok(())
+}
+
+/// Positions, watermarks, ends of data and tokens of one subtask.
+fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<String, Vec<Token>>, worker: u16) {
+    let manifest =
+        restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
+    let parts = &manifest.parts;
+    let splits = subtask.stored_source(restore).and_then(|stored| {
+        let all = parts.values().filter_map(|part| part.splits.get(&stored));
+        let mut union = all.peekable();
+        union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())
+    });
+    let own = parts.get(&subtask.id()).filter(|_| restore.same_topology);
+    let channels = own.map(|part| {
+        let ended = |edge: u16, from: u16| {
+            // The sender's part decides (D11): without alignment a receiver's part can be ahead of it.
+            let sender = subtask.sender_of(edge).map(|vertex| SubtaskId { vertex, index: from });
+            sender.and_then(|sender| parts.get(&sender)).is_some_and(|sender| sender.finished)
+        };
+        let channel = |edge, from| ChannelId { edge, from, to: worker };
+        let restored = part
+            .channels
+            .iter()
+            .map(|part| (channel(part.edge, part.from), part.watermark, ended(part.edge, part.from)));
+        restored.collect()
+    });
+    subtask.restore(RestoredPart {
+        checkpoint: restore.checkpoint,
+        splits,
+        channels: channels.unwrap_or_default(),
+        finished: own.is_some_and(|part| part.finished),
+        tokens: tokens.clone(),
+    });
+}
+
+fn located(attempt: &Attempt, error: Error) -> Error {
+    match &attempt.restore {
+        Some(restore) => error.at_checkpoint(restore.checkpoint),
+        None => error,
+    }
+}
+
+fn content(path: &str, reply: StorageReply) -> Result<Bytes> {
+    match reply {
+        StorageReply::Read(bytes) => Ok(bytes),
+        StorageReply::NotFound => Err(unreadable(path, "there is no such file")),
+        StorageReply::Failed(reason) => Err(unreadable(path, &reason)),
+        other => Err(unreadable(path, &format!("the storage answered {other:?} to a read"))),
+    }
+}
