@@ -4,6 +4,7 @@ use super::store::Store;
 use crate::attempt::{Attempt, World};
 use crate::control::{Order, Progress, Report, SubtaskPart, ToManager, ToWorker};
 use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeats;
 use crate::io::{FileInfo, Files, ReadFile, WriteFile};
 use crate::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
 use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
@@ -396,7 +397,8 @@ pub(super) fn next(state: &mut u64) -> u64 {
 }
 
 fn world() -> World {
-    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}) }
+    let heartbeats = Heartbeats::default();
+    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}), heartbeats }
 }
 
 /// A world without files and threads: the job manager needs neither.
