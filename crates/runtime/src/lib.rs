@@ -11,6 +11,7 @@ pub mod connector;
 pub mod control;
 pub mod envelope;
 pub mod error;
+pub mod heartbeat;
 pub mod history;
 pub mod host;
 pub mod io;
