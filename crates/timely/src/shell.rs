@@ -169,8 +169,8 @@ impl Shell {
         }
         match panics::guard(self.seat.index, || self.step()) {
             Ok(Ok(next)) => {
-                let next = if self.local.is_empty() { next } else { Next::Now };
-                self.again(next)
+                let has_more = !self.local.is_empty() && next != Next::Done;
+                self.again(if has_more { Next::Now } else { next })
             }
             Ok(Err(error)) | Err(error) => {
                 // What is left half done must not be used again; `close` drops it.

@@ -138,19 +138,22 @@ pub fn a_panic_ends_the_attempt_with_its_text(subject: &mut dyn Subject) {
 
 /// As above, before the worker is there.
 pub fn a_panic_while_a_chain_is_built_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::PanicInBuild), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::PanicInBuild), ..Job::default() }, Mode::Aligned).fails();
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
 
 /// As above, when the worker goes.
 pub fn a_panic_while_a_chain_is_dropped_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::PanicInDrop), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::PanicInDrop), ..Job::default() }, Mode::Aligned).fails();
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
 
 /// An error of a factory ends the attempt as it is.
 pub fn an_error_while_a_chain_is_built_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::ErrorInBuild), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::ErrorInBuild), ..Job::default() }, Mode::Aligned).fails();
     assert_eq!(error.kind(), crate::ErrorKind::Refused);
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
