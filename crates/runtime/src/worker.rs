@@ -65,6 +65,8 @@ pub struct Worker {
     reported: Progress,
     report_at: Time,
     life: Life,
+    /// The subtask that is in a step: after a panic, the one that it happened in.
+    stepping: Option<SubtaskId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,6 +103,7 @@ impl Worker {
             reported: Progress::default(),
             report_at: Time(0),
             life: Life::Restoring,
+            stepping: None,
         })
     }
 
@@ -162,12 +165,13 @@ impl Worker {
 
     fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
         let (mut now, mut at): (bool, Option<Time>) = (false, None);
-        let Worker { subtasks, segments, next_call, .. } = self;
+        let Worker { subtasks, segments, next_call, stepping, index, .. } = self;
         let mut tickets = || {
             *next_call += 1;
             Ticket(*next_call)
         };
-        for subtask in subtasks {
+        for (subtask, vertex) in subtasks.iter_mut().zip(0..) {
+            *stepping = Some(SubtaskId { vertex, index: *index });
             let mut around =
                 Surroundings { clock, segments: &mut *segments, tickets: &mut tickets, outbox: &mut *outbox };
             match subtask.step(&mut around)? {
@@ -176,7 +180,17 @@ impl Worker {
                 Next::Idle | Next::Done => {}
             }
         }
+        *stepping = None;
         Ok(if now { Next::Now } else { at.map_or(Next::Idle, Next::At) })
+    }
+
+    /// For a host that has caught a panic out of [`Worker::step`]: the subtask that it happened in, and its vertex's name. The
+    /// worker itself can only be dropped then.
+    #[must_use]
+    pub fn interrupted(&self) -> Option<(SubtaskId, &str)> {
+        let subtask = self.stepping?;
+        let vertex = self.attempt.plan.vertices.get(usize::from(subtask.vertex))?;
+        Some((subtask, &vertex.name))
     }
 
     fn route(&mut self, packet: Packet, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {

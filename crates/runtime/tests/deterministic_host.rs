@@ -49,7 +49,7 @@ impl Stepped {
             return moment.is_some();
         };
         let Some(worker) = worker else { return true };
-        let (mailbox, _) = &self.mail[usize::from(worker)];
+        let mailbox = self.mailbox(worker);
         for report in reports {
             self.ports.report(ToManager { attempt: self.attempt.id, worker, report });
         }
@@ -71,7 +71,7 @@ impl Stepped {
 
 impl Run for Stepped {
     fn mailbox(&self, worker: u16) -> Mailbox {
-        self.mail[usize::from(worker)].0.clone()
+        self.mail.get(usize::from(worker)).expect("a mailbox for each worker").0.clone()
     }
 
     fn stop(&mut self) {
