@@ -57,6 +57,7 @@ fn an_idle_attempt_uses_less_than_a_hundredth_of_a_core(subject: &mut Threaded<f
     // Nothing can come: this only lets time pass.
     assert!(!ledger.wait(Duration::from_secs(3), &mut |book| !book.ended.is_empty()));
     let (idle, used) = (clock.now().since(from), processor_time() - used);
+    println!("idle: {used:?} of processor time in {idle:?}");
     assert!(used * 100 < idle, "{used:?} of processor time in {idle:?}");
     run.stop();
     run.finish(&ledger);
