@@ -8,7 +8,7 @@ use crate::envelope::{Content, Envelope, Route};
 use crate::fate::Fate;
 use crate::panics;
 use crate::wake::Wake;
-use flott_runtime::Result;
+use flott_checkpoint::SubtaskId;
 use flott_runtime::attempt::Attempt;
 use flott_runtime::control::ToManager;
 use flott_runtime::host::{HostPorts, Inbox, Mailbox};
@@ -16,6 +16,7 @@ use flott_runtime::outbox::Outbox;
 use flott_runtime::packet::{Packet, codec};
 use flott_runtime::time::{Clock, Time};
 use flott_runtime::worker::{Mail, Next, Worker};
+use flott_runtime::{Error, Result};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +35,10 @@ pub(crate) trait Work {
     fn mail(&mut self, mail: Mail);
     /// See [`Worker::step`].
     fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next;
+    /// See [`Worker::interrupted`].
+    fn interrupted(&self) -> Option<(SubtaskId, &str)> {
+        None
+    }
 }
 
 impl Work for Worker {
@@ -47,6 +52,10 @@ impl Work for Worker {
 
     fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
         Worker::step(self, clock, outbox)
+    }
+
+    fn interrupted(&self) -> Option<(SubtaskId, &str)> {
+        Worker::interrupted(self)
     }
 }
 
@@ -169,19 +178,18 @@ impl Shell {
         }
         match panics::guard(self.seat.index, || self.step()) {
             Ok(Ok(next)) => {
-                let next = if self.local.is_empty() { next } else { Next::Now };
-                self.again(next)
+                let has_more = !self.local.is_empty() && next != Next::Done;
+                self.again(if has_more { Next::Now } else { next })
             }
-            Ok(Err(error)) => {
-                self.seat.fate.fail(error);
-                Again::IfWoken
-            }
-            Err(panic) => {
-                // What is left half done must not be used again; `close` drops it.
-                self.seat.fate.fail(self.seat.attempt.world.heartbeats.of(self.seat.index).blame(panic));
-                Again::IfWoken
-            }
+            // What is left half done must not be used again; `close` drops it.
+            Ok(Err(error)) => self.fail(error),
+            Err(panic) => self.fail(self.seat.attempt.world.heartbeats.of(self.seat.index).blame(panic)),
         }
+    }
+
+    fn fail(&self, error: Error) -> Again {
+        self.seat.fate.fail(error);
+        Again::IfWoken
     }
 
     /// Everything that may panic: building, delivering, stepping, and the codecs of user types.
