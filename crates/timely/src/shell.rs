@@ -8,7 +8,6 @@ use crate::envelope::{Content, Envelope, Route};
 use crate::fate::Fate;
 use crate::panics;
 use crate::wake::Wake;
-use flott_checkpoint::SubtaskId;
 use flott_runtime::attempt::Attempt;
 use flott_runtime::control::ToManager;
 use flott_runtime::host::{HostPorts, Inbox, Mailbox};
@@ -35,10 +34,6 @@ pub(crate) trait Work {
     fn mail(&mut self, mail: Mail);
     /// See [`Worker::step`].
     fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next;
-    /// See [`Worker::interrupted`].
-    fn interrupted(&self) -> Option<(SubtaskId, &str)> {
-        None
-    }
 }
 
 impl Work for Worker {
@@ -52,10 +47,6 @@ impl Work for Worker {
 
     fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
         Worker::step(self, clock, outbox)
-    }
-
-    fn interrupted(&self) -> Option<(SubtaskId, &str)> {
-        Worker::interrupted(self)
     }
 }
 

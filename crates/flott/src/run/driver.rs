@@ -32,7 +32,9 @@ impl Listen for Quiet {
     fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
         match event {
             JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
-            JobEvent::Aborted { id, reason } => tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}"),
+            JobEvent::Aborted { id, reason } => {
+                tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
+            }
             JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
             _ => {}
         }
