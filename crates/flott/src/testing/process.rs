@@ -59,7 +59,7 @@ impl<'a> Process<'a> {
             World { files, threads: Arc::new(OsThreads), stdout: Arc::new(|_| ()), heartbeats: heartbeats.clone() };
         // Nonces must differ between processes and between tests' runs alike; which they are changes nothing.
         let mut next = Random::new(clock.now().0.wrapping_add(1));
-        let manager = JobManager::new(settings, plan, world, Box::new(move || next.next()));
+        let manager = JobManager::new(settings, plan, world, Box::new(move || next.draw()));
         Process {
             manager,
             began: clock.now(),
