@@ -1,5 +1,6 @@
 //! The checkpoint storage of a run, or nothing at all.
 
+use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
 use flott_runtime::io::storage::{StorageServer, open_storage};
 use flott_runtime::io::{StorageReply, StorageRequest};
@@ -56,6 +57,14 @@ impl Store {
         match &self.place {
             Place::At(server) => server.probe().await,
             Place::Nowhere => Ok(()),
+        }
+    }
+
+    /// Removes staging files of attempts below `own`, which has won its Start.
+    pub(super) async fn sweep_staged(&self, own: AttemptId) -> Result<usize> {
+        match &self.place {
+            Place::At(server) => server.sweep_staged(own).await,
+            Place::Nowhere => Ok(0),
         }
     }
 
