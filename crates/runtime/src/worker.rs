@@ -67,6 +67,10 @@ pub struct Worker {
     reported: Progress,
     report_at: Time,
     life: Life,
+    /// `Open` has come.
+    opened: bool,
+    /// When to say again what has not been answered (C2).
+    remind_at: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -105,6 +109,8 @@ impl Worker {
             reported: Progress::default(),
             report_at: Time(0),
             life: Life::Restoring,
+            opened: false,
+            remind_at: Time(0),
         })
     }
 
@@ -160,10 +166,29 @@ impl Worker {
         self.segments.pump(outbox);
         if self.life == Life::Restoring && self.subtasks.iter_mut().all(|subtask| subtask.is_restored()) {
             self.life = Life::Running;
-            outbox.reports.push(Report::Restored);
             next = Next::Now;
         }
+        let next = self.remind(clock.now(), next, outbox);
         Ok(self.report_progress(clock.now(), next, outbox))
+    }
+
+    /// Says again what the job manager has not answered: mail may be lost.
+    fn remind(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+        let waits_for_open = self.life == Life::Running && !self.opened;
+        if !waits_for_open && !self.subtasks.iter().any(Subtask::waits_for_outcome) {
+            self.remind_at = Time(0);
+            return next;
+        }
+        if self.remind_at <= now {
+            // The first acks of a checkpoint have just gone out by themselves; `Restored` is said here alone.
+            let is_reminder = self.remind_at > Time(0);
+            self.remind_at = now.after(self.attempt.options.progress_interval);
+            if waits_for_open {
+                outbox.reports.push(Report::Restored);
+            }
+            self.subtasks.iter().filter(|_| is_reminder).for_each(|subtask| subtask.repeat_acks(outbox));
+        }
+        earlier(next, self.remind_at)
     }
 
     fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
@@ -219,6 +244,7 @@ impl Worker {
     fn obey(&mut self, order: Order, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
         match order {
             Order::Open if self.life == Life::Running => {
+                self.opened = true;
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
             }
             Order::Open => Ok(()),
@@ -234,16 +260,11 @@ impl Worker {
             }
             Order::Close => {
                 self.life = Life::Closed;
-                outbox.reports.extend([Report::Progress(self.progress()), Report::Closed]);
+                outbox.reports.push(Report::Progress(self.progress()));
+                outbox.reports.push(Report::Closed);
                 Ok(())
             }
         }
-    }
-
-    fn progress(&self) -> Progress {
-        let counts = self.subtasks.iter().map(Subtask::records);
-        let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
-        Progress { records_in, records_out }
     }
 
     fn report_progress(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
@@ -257,11 +278,13 @@ impl Worker {
             outbox.reports.push(Report::Progress(progress));
             return next;
         }
-        match next {
-            Next::At(moment) => Next::At(moment.min(self.report_at)),
-            Next::Idle => Next::At(self.report_at),
-            Next::Now | Next::Done => next,
-        }
+        earlier(next, self.report_at)
+    }
+
+    fn progress(&self) -> Progress {
+        let counts = self.subtasks.iter().map(Subtask::records);
+        let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        Progress { records_in, records_out }
     }
 
     /// Whether records wait in some gate: invariant I3 of a stopped world.
@@ -279,6 +302,15 @@ impl Worker {
     /// The names of its subtasks' vertices, for messages.
     pub fn vertices(&self) -> impl Iterator<Item = &Arc<str>> {
         self.subtasks.iter().map(Subtask::name)
+    }
+}
+
+/// Not later than a moment.
+fn earlier(next: Next, moment: Time) -> Next {
+    match next {
+        Next::At(other) => Next::At(other.min(moment)),
+        Next::Idle => Next::At(moment),
+        Next::Now | Next::Done => next,
     }
 }
 

@@ -4,6 +4,7 @@ use super::store::Store;
 use crate::attempt::{Attempt, World};
 use crate::control::{Order, Progress, Report, SubtaskPart, ToManager, ToWorker};
 use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeats;
 use crate::io::{FileInfo, Files, ReadFile, WriteFile};
 use crate::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
 use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
@@ -28,6 +29,8 @@ pub(super) struct Rig {
     pub(super) attempts: Vec<Arc<Attempt>>,
     /// What sinks were told to commit: attempt and checkpoint, once per sink subtask.
     pub(super) committed: Vec<(AttemptId, CheckpointId)>,
+    /// Which worker committed which checkpoint.
+    pub(super) committed_by: BTreeSet<(u16, CheckpointId)>,
     pub(super) queue: VecDeque<ManagerEvent>,
     workers: Vec<Worker>,
     wake: Option<Time>,
@@ -47,6 +50,8 @@ pub(super) struct Script {
     pub(super) lossy: u64,
     /// Subtasks of this worker never ack.
     pub(super) silent: Option<u16>,
+    /// This worker needs longer than the others to restore.
+    pub(super) slow: Option<u16>,
 }
 
 /// When a scripted failure happens.
@@ -59,6 +64,7 @@ pub(super) enum When {
 
 struct Worker {
     attempt: AttemptId,
+    restored: bool,
     open: bool,
     closed: bool,
     finished: BTreeSet<SubtaskId>,
@@ -77,11 +83,12 @@ impl Rig {
             manager: JobManager::new(settings, Arc::new(plan), world(), entropy),
             store: store.clone(),
             now: Time(1_000_000_000),
-            script: Script { ends_after: None, fails: Vec::new(), declines: 0, lossy: 0, silent: None },
+            script: Script { ends_after: None, fails: Vec::new(), declines: 0, lossy: 0, silent: None, slow: None },
             events: Vec::new(),
             done: None,
             attempts: Vec::new(),
             committed: Vec::new(),
+            committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
             workers: Vec::new(),
             wake: None,
@@ -172,7 +179,7 @@ impl Rig {
         let waiting = (0u16..).zip(&self.workers).filter(|(_, worker)| !worker.open && !worker.closed);
         let again: Vec<u16> = waiting.map(|(index, _)| index).collect();
         for index in again {
-            self.report(index, Report::Restored);
+            self.restore_now(index);
         }
         match self.wake.take() {
             Some(wake) => self.now = self.now.max(wake),
@@ -212,6 +219,7 @@ impl Rig {
         assert!(!running, "an attempt starts only when none runs");
         let worker = || Worker {
             attempt: attempt.id,
+            restored: false,
             open: false,
             closed: false,
             finished: BTreeSet::new(),
@@ -220,10 +228,18 @@ impl Rig {
         self.workers = (0..attempt.workers).map(|_| worker()).collect();
         self.attempts.push(attempt.clone());
         for index in 0..attempt.workers {
+            if self.script.slow == Some(index) {
+                continue;
+            }
             if !self.fails(attempt.id, When::Restoring, index) {
-                self.report(index, Report::Restored);
+                self.restore_now(index);
             }
         }
+    }
+
+    fn restore_now(&mut self, index: u16) {
+        self.workers[usize::from(index)].restored = true;
+        self.report(index, Report::Restored);
     }
 
     fn fails(&mut self, attempt: AttemptId, when: When, worker: u16) -> bool {
@@ -260,6 +276,10 @@ impl Rig {
         match mail.order.clone() {
             Order::Open => {
                 worker.open = true;
+                assert!(
+                    self.workers.iter().all(|worker| worker.restored),
+                    "R1: no source opens before all have restored"
+                );
                 self.report(index, Report::Progress(Progress { records_in: 1, records_out: 0 }));
                 self.maybe_finish(index);
             }
@@ -274,7 +294,7 @@ impl Rig {
 
     fn maybe_finish(&mut self, index: u16) {
         let completed = self.completed().len() as u64;
-        if !self.script.ends_after.is_some_and(|after| completed >= after) {
+        if self.script.ends_after.is_none_or(|after| completed < after) {
             return;
         }
         for subtask in Rig::subtasks(index) {
@@ -314,6 +334,7 @@ impl Rig {
         let [source, sink] = Rig::subtasks(index);
         if completed {
             self.committed.push((attempt, id));
+            self.committed_by.insert((index, id));
             self.report(index, Report::Committed { id, subtask: sink });
         }
         self.report(index, Report::Resolved { id, subtask: source });
@@ -392,7 +413,8 @@ pub(super) fn next(state: &mut u64) -> u64 {
 }
 
 fn world() -> World {
-    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}) }
+    let heartbeats = Heartbeats::default();
+    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}), heartbeats }
 }
 
 /// A world without files and threads: the job manager needs neither.
