@@ -227,6 +227,16 @@ fn a_failure_is_code_1_and_what_is_refused_is_code_2() {
 }
 
 #[test]
+fn a_source_and_a_sink_of_ones_own_run() {
+    let output = run(example("custom_source", &["--workers", "2"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // 15 counts twice: it is a multiple of 3 and of 5.
+    let fives: u64 = (1..100).filter(|n| n % 10 == 5).map(|n| if n % 15 == 0 { 2 * n } else { n }).sum();
+    let last = format!("the multiples that end with 5 add up to {fives}");
+    assert!(stdout(&output).lines().any(|line| line == last), "{}", stdout(&output));
+}
+
+#[test]
 fn an_unbounded_job_with_a_transactional_sink_needs_checkpoints() {
     let job = flott::Job::new("endless");
     job.source("numbers", flott::connector::Generator::unbounded(1, |n, _| n))
