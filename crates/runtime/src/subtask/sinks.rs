@@ -153,7 +153,7 @@ impl SinkPort {
 
     /// A new incarnation begins; subtask 0 alone.
     pub(super) fn claim(&mut self, claim: Claim) {
-        self.duties.push_back(Duty::Claim { overwrite: claim.overwrite });
+        self.owe(Duty::Claim { overwrite: claim.overwrite });
         self.overwrite_after_commit = claim.overwrite;
     }
 
@@ -164,7 +164,14 @@ impl SinkPort {
 
     /// All restored tokens of the job are committed; subtask 0 alone.
     pub(super) fn clean(&mut self, restored: Vec<Token>) {
-        self.duties.push_back(Duty::Clean(restored));
+        self.owe(Duty::Clean(restored));
+    }
+
+    /// A sink that shows its output at once has nobody who could do it, and nothing to be done.
+    fn owe(&mut self, duty: Duty) {
+        if self.committer.is_some() {
+            self.duties.push_back(duty);
+        }
     }
 
     /// In the cut. What could not be prepared before is tried again from here on.
@@ -198,7 +205,7 @@ impl SinkPort {
             self.to_commit.extend(tokens.into_iter().map(|token| (epoch.id, token)));
         }
         if std::mem::take(&mut self.overwrite_after_commit) {
-            self.duties.push_back(Duty::Overwrite);
+            self.owe(Duty::Overwrite);
         }
     }
 
