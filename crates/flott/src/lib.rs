@@ -36,6 +36,7 @@ pub use stream::{Stream, Sunk};
 pub mod connector {
     //! Sources and sinks that come with flott, and the traits for writing others.
 
+    pub use flott_checkpoint::CheckpointId;
     pub use flott_runtime::connector::*;
     pub use flott_runtime::io::{Files, ReadFile, WriteFile};
     pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
