@@ -5,6 +5,13 @@
 //! thread through the page cache, go through [`Files`]. So the simulator can serve, delay, break and forget every call.
 //! This module and its children are the only place that touches `std::fs`, `tokio` and `object_store`.
 
+pub mod calls;
+pub mod clock;
+pub mod entropy;
+pub mod files;
+pub mod storage;
+pub mod threads;
+
 use crate::error::Error;
 use bytes::Bytes;
 use std::any::Any;

@@ -2,6 +2,32 @@
 //!
 //! It is a state machine like the rules it drives: [`JobManager::on`] takes an event with the time and fills an outbox.
 //! The host's I/O runtime serves it in production, the simulator in tests. It never touches storage, clock or threads itself.
+//!
+//! The phases of an attempt, each in its file: `contesting` (win a Start), `planning` (read and check what is restored),
+//! `running` (two-step restore, coordinator, end). `machine` goes from one to the next and decides what follows a failure.
+
+mod chronicle;
+mod contesting;
+mod coordinating;
+mod desk;
+mod gatherer;
+mod lineage;
+mod log_calls;
+mod machine;
+mod planning;
+mod promises;
+mod record;
+mod recorder;
+mod running;
+mod settings;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+pub use desk::Entropy;
+pub use machine::JobManager;
+pub use promises::promises;
+pub use settings::JobSettings;
 
 use crate::attempt::Attempt;
 use crate::control::{ToManager, ToWorker};
@@ -149,4 +175,9 @@ pub enum JobEvent {
         /// Records that sinks took.
         records_out: u64,
     },
+}
+
+/// A newer attempt owns the job.
+fn fenced(message: String) -> Error {
+    Error::fenced(message).hint("this process ends and does not restart the job; the newer one goes on with it")
 }

@@ -7,11 +7,14 @@
 
 pub mod attempt;
 pub mod control;
+pub mod envelope;
 pub mod error;
+pub mod history;
 pub mod io;
 pub mod job_manager;
 pub mod key;
 pub mod layout;
+pub mod manifest;
 pub mod operator;
 pub mod outbox;
 pub mod packet;

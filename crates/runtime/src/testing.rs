@@ -4,6 +4,7 @@
 
 mod deterministic;
 mod random;
+pub mod storage_suite;
 
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};
 pub use random::Random;

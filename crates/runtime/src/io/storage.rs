@@ -1,0 +1,261 @@
+//! Serves [`StorageRequest`]s on an object store: a local directory, or whatever else the `object_store` crate speaks to.
+//!
+//! It knows no log, no manifest and no checkpoint: names and bytes only. It never repeats a create whose outcome is unknown
+//! (L5: whoever asked must settle it), and nothing that it writes is visible in part.
+
+mod blob;
+mod open;
+mod retry;
+mod sweep;
+
+pub use open::{open_storage, open_storage_to_read};
+pub use retry::RetryOptions;
+
+use crate::io::{StorageReply, StorageRequest};
+use blob::{Act, Turn, Turns};
+use bytes::Bytes;
+use futures::{FutureExt, TryFutureExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use retry::{Failure, is_certain};
+use std::future::Future;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// The storage of one job. Cheap to clone; every clone serves the same objects.
+#[derive(Clone, Debug)]
+pub struct StorageServer {
+    store: Arc<Store>,
+}
+
+/// What all requests in flight share.
+#[derive(Debug)]
+struct Store {
+    objects: Arc<dyn ObjectStore>,
+    /// In front of all paths; empty if the store itself begins at the job's directory.
+    prefix: Path,
+    /// The job's directory, if it is one of this machine.
+    directory: Option<PathBuf>,
+    /// For messages.
+    name: String,
+    retry: RetryOptions,
+    turns: Turns,
+}
+
+impl StorageServer {
+    /// Serves the objects below `prefix` of a store.
+    ///
+    /// # Errors
+    /// If the prefix is no path.
+    pub fn new(
+        objects: Arc<dyn ObjectStore>,
+        prefix: &str,
+        retry: RetryOptions,
+    ) -> Result<StorageServer, object_store::path::Error> {
+        let prefix = Path::parse(prefix)?;
+        let name = format!("{objects}/{prefix}");
+        Ok(StorageServer::of(Store { objects, prefix, directory: None, name, retry, turns: Turns::default() }))
+    }
+
+    /// A storage that forgets everything when its last clone is dropped. For tests and trials.
+    #[must_use]
+    pub fn in_memory() -> StorageServer {
+        let objects: Arc<dyn ObjectStore> = Arc::new(object_store::memory::InMemory::new());
+        StorageServer::new(objects, "job", RetryOptions::default()).expect("a plain word is a path")
+    }
+
+    fn of(store: Store) -> StorageServer {
+        StorageServer { store: Arc::new(store) }
+    }
+
+    /// Where it is, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.store.name
+    }
+
+    /// Serves one request. `Append`, `Finish` and `Discard` of one path are served in the order of the calls of this
+    /// function, whenever their futures are polled; everything else runs side by side.
+    ///
+    /// The future needs a tokio runtime. Dropping it before it is done leaves the outcome open; a blob is then broken.
+    pub fn serve(&self, request: StorageRequest) -> impl Future<Output = StorageReply> + Send + use<> {
+        let store = Arc::clone(&self.store);
+        let asked = match request {
+            StorageRequest::Append { path, bytes } => store.queue(path, Act::Append(bytes)),
+            StorageRequest::Finish { path } => store.queue(path, Act::Finish),
+            StorageRequest::Discard { path } => store.queue(path, Act::Discard),
+            other => Asked::Now(other),
+        };
+        async move {
+            match asked {
+                Asked::Now(StorageRequest::Create { path, bytes }) => store.create(&path, bytes).await,
+                Asked::Now(StorageRequest::Read { path, range }) => store.read(&path, range).await,
+                Asked::Now(StorageRequest::List { prefix }) => store.list(&prefix).await,
+                Asked::Now(StorageRequest::Delete { path }) => store.delete(&path).await,
+                Asked::Now(other) => StorageReply::Failed(format!("a call that needs a turn has none: {other:?}")),
+                Asked::Queued(path, turn, act) => store.in_turn(&path, turn, act).await,
+            }
+        }
+    }
+}
+
+/// A request that has its place in the queue of its path, if it needs one.
+enum Asked {
+    Now(StorageRequest),
+    Queued(String, Turn, Act),
+}
+
+impl Store {
+    /// The store's own name of a path; the text of the refusal if it is no path.
+    fn at(&self, path: &str) -> Result<Path, String> {
+        let inner = Path::parse(path).map_err(|error| format!("`{path}` is not a path of the storage: {error}"))?;
+        Ok(self.prefix.parts().chain(inner.parts()).collect())
+    }
+
+    fn failed(&self, doing: &str, path: &str, failure: &Failure) -> StorageReply {
+        StorageReply::Failed(format!("cannot {doing} {path} in {}: {failure}", self.name))
+    }
+
+    async fn create(&self, path: &str, bytes: Bytes) -> StorageReply {
+        let at = match self.at(path) {
+            Ok(at) => at,
+            Err(text) => return StorageReply::Failed(text),
+        };
+        let mut tries = 1;
+        loop {
+            let options = PutOptions::from(PutMode::Create);
+            let put = self.objects.put_opts(&at, PutPayload::from_bytes(bytes.clone()), options);
+            let failure = match self.retry.in_time(tries, put).await {
+                Ok(_) => return StorageReply::Created,
+                Err(failure) if failure.says_exists() => return StorageReply::Exists,
+                Err(failure) => failure,
+            };
+            if !self.was_surely_not_created(&at, &failure).await {
+                return StorageReply::Unknown(format!(
+                    "nobody knows whether {path} in {} was created: {failure}",
+                    self.name
+                ));
+            }
+            if tries >= self.retry.tries || failure.is_permanent() {
+                return self.failed("create", path, &failure);
+            }
+            self.retry.pause(tries).await;
+            tries += 1;
+        }
+    }
+
+    /// Whether a failed create can have had no effect, now or later. A local call that has returned does nothing more, so
+    /// what is there afterwards is the answer; of a remote store only a refusal is certain.
+    async fn was_surely_not_created(&self, at: &Path, failure: &Failure) -> bool {
+        let Some(error) = failure.error() else { return false };
+        match self.directory {
+            Some(_) => matches!(self.objects.head(at).await, Err(object_store::Error::NotFound { .. })),
+            None => is_certain(error),
+        }
+    }
+
+    async fn read(&self, path: &str, range: Option<Range<u64>>) -> StorageReply {
+        let at = match self.at(path) {
+            Ok(at) => at,
+            Err(text) => return StorageReply::Failed(text),
+        };
+        let result = match &range {
+            // The stores call an empty range invalid; it only asks whether the object is there.
+            Some(range) if range.start >= range.end => {
+                self.retry.repeat(|| self.objects.head(&at).map_ok(|_| Bytes::new()).boxed()).await
+            }
+            _ => {
+                self.retry
+                    .repeat(|| {
+                        let range = range.clone().map(GetRange::Bounded);
+                        let options = GetOptions { range, ..GetOptions::default() };
+                        self.objects.get_opts(&at, options).and_then(|object| object.bytes()).boxed()
+                    })
+                    .await
+            }
+        };
+        match (result, range) {
+            (Ok(bytes), Some(range)) if bytes.len() as u64 != range.end.saturating_sub(range.start) => {
+                let end = range.start + bytes.len() as u64;
+                StorageReply::Failed(format!(
+                    "{path} in {} ends at byte {end}, but bytes {} to {} were asked for: it is truncated",
+                    self.name, range.start, range.end
+                ))
+            }
+            (Ok(bytes), _) => StorageReply::Read(bytes),
+            (Err(failure), _) if failure.says_not_found() => StorageReply::NotFound,
+            (Err(failure), _) => self.failed("read", path, &failure),
+        }
+    }
+
+    async fn list(&self, prefix: &str) -> StorageReply {
+        let at = match self.at(prefix) {
+            Ok(at) => at,
+            Err(text) => return StorageReply::Failed(text),
+        };
+        let whole = (!at.as_ref().is_empty()).then_some(&at);
+        let listed = self.retry.repeat(|| self.objects.list(whole).try_collect::<Vec<_>>().boxed()).await;
+        match listed {
+            Ok(objects) => {
+                let inner = objects.into_iter().filter_map(|object| {
+                    let parts: Path = object.location.prefix_match(&self.prefix)?.collect();
+                    Some((parts.to_string(), object.size))
+                });
+                let mut objects: Vec<_> = inner.collect();
+                objects.sort_unstable();
+                StorageReply::Listed(objects)
+            }
+            Err(failure) => self.failed("list", prefix, &failure),
+        }
+    }
+
+    async fn delete(&self, path: &str) -> StorageReply {
+        let at = match self.at(path) {
+            Ok(at) => at,
+            Err(text) => return StorageReply::Failed(text),
+        };
+        match self.retry.repeat(|| self.objects.delete(&at).boxed()).await {
+            Err(failure) if !failure.says_not_found() => self.failed("delete", path, &failure),
+            _ => match self.sync_log_after(path).await {
+                Ok(()) => StorageReply::Done,
+                Err(text) => StorageReply::Failed(text),
+            },
+        }
+    }
+
+    /// A slot is deleted before its manifest, also for a machine that loses power in between.
+    async fn sync_log_after(&self, path: &str) -> Result<(), String> {
+        let Some(directory) = self.directory.as_ref().filter(|_| path.starts_with("log/")) else { return Ok(()) };
+        let log = directory.join("log");
+        let synced = tokio::task::spawn_blocking(move || super::files::sync_directory(&log)).await;
+        match synced.map_err(std::io::Error::other).and_then(|result| result) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("cannot make the deletion of {path} in {} durable: {error}", self.name))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn queue(&self, path: String, act: Act) -> Asked {
+        let turn = self.turns.take(&path);
+        Asked::Queued(path, turn, act)
+    }
+
+    /// Does something to a blob when all earlier calls for its path are done.
+    async fn in_turn(&self, path: &str, turn: Turn, act: Act) -> StorageReply {
+        let (mut blob, next) = turn.come().await;
+        let result = match self.at(path) {
+            Ok(at) => blob.act(self, &at, act).await,
+            Err(text) => Err(text),
+        };
+        self.turns.pass_on(path, next, blob);
+        match result {
+            Ok(()) => StorageReply::Done,
+            Err(text) => StorageReply::Failed(format!("cannot write {path} in {}: {text}", self.name)),
+        }
+    }
+}

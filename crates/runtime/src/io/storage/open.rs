@@ -1,0 +1,169 @@
+//! Finding a job's storage by what the user wrote, and making sure that it can hold a log (L8).
+//!
+//! Everything that can be wrong with it is said here, before anything runs, with exit code 2.
+
+use super::blob::Turns;
+use super::{RetryOptions, StorageServer, Store};
+use crate::error::{Error, Result};
+use crate::io::{StorageReply, StorageRequest};
+use crate::layout;
+use bytes::Bytes;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as ObjectPath;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Opens the storage of a job for writing: `location` is a path or a `file://` URL. The directory is made if it is not
+/// there. Call [`StorageServer::probe`] next.
+///
+/// # Errors
+/// `Refused`, saying what is wrong with the location.
+pub fn open_storage(location: &str, job: &str) -> Result<StorageServer> {
+    layout::check_job_name(job)?;
+    let directory = directory_of(location)?;
+    check_is_directory(&directory, location)?;
+    let job_directory = directory.join(job);
+    check_is_directory(&job_directory, location)?;
+    fs::create_dir_all(&job_directory).map_err(|error| {
+        Error::refused(format!("cannot create the checkpoint directory {}: {error}", job_directory.display()))
+            .hint("name a directory that this user may write to with --checkpoint-dir")
+    })?;
+    sync_parents(&job_directory);
+    local(&job_directory)
+}
+
+/// Opens the storage of a job that must be there already, for tools that look at it and change nothing.
+///
+/// # Errors
+/// `Refused`, saying what is wrong with the location.
+pub fn open_storage_to_read(location: &str, job: &str) -> Result<StorageServer> {
+    layout::check_job_name(job)?;
+    let directory = directory_of(location)?.join(job);
+    check_is_directory(&directory, location)?;
+    if !directory.is_dir() {
+        return Err(Error::refused(format!("there is no job directory {}", directory.display())));
+    }
+    local(&directory)
+}
+
+impl StorageServer {
+    /// Makes sure that the store keeps its word: a second create of an object must fail, else two attempts could both
+    /// believe that they own the log (L8). Leaves one small object, `probe`, behind.
+    ///
+    /// # Errors
+    /// `Refused`, if it does not, or if nothing can be written.
+    pub async fn probe(&self) -> Result<()> {
+        for first in [true, false] {
+            match self.create_probe().await {
+                StorageReply::Exists => return Ok(()),
+                StorageReply::Created if first => {}
+                StorageReply::Created => {
+                    return Err(Error::refused(format!(
+                        "{} creates an object although it exists: it cannot keep two processes from owning one job",
+                        self.name()
+                    ))
+                    .hint("use a store that supports conditional writes (If-None-Match), or a local directory"));
+                }
+                StorageReply::Failed(text) | StorageReply::Unknown(text) => {
+                    return Err(Error::refused(format!("the checkpoint directory cannot be written: {text}"))
+                        .hint("it must be writable, have room, and know hard links if it is a local directory"));
+                }
+                other => return Err(Error::refused(format!("{} answers a create with {other:?}", self.name()))),
+            }
+        }
+        Ok(())
+    }
+
+    /// An unknown outcome is repeated here: whoever created the probe, it is the same.
+    async fn create_probe(&self) -> StorageReply {
+        let mut reply = StorageReply::Failed("never tried".to_owned());
+        for failures in 0..self.store.retry.tries.max(1) {
+            if failures > 0 {
+                self.store.retry.pause(failures).await;
+            }
+            let (path, bytes) = (layout::PROBE.to_owned(), Bytes::from_static(b"probe\n"));
+            reply = self.serve(StorageRequest::Create { path, bytes }).await;
+            if !matches!(reply, StorageReply::Unknown(_)) {
+                break;
+            }
+        }
+        reply
+    }
+}
+
+fn local(directory: &Path) -> Result<StorageServer> {
+    let objects = LocalFileSystem::new_with_prefix(directory)
+        .map_err(|error| Error::refused(format!("cannot open {}: {error}", directory.display())))?
+        .with_fsync(true)
+        .with_automatic_cleanup(true);
+    Ok(StorageServer::of(Store {
+        objects: Arc::new(objects),
+        prefix: ObjectPath::default(),
+        directory: Some(directory.to_owned()),
+        name: directory.display().to_string(),
+        retry: RetryOptions::default(),
+        turns: Turns::default(),
+    }))
+}
+
+/// A name that is taken by something else than a directory is the commonest mistake, and the system's message is obscure.
+fn check_is_directory(path: &Path, location: &str) -> Result<()> {
+    match fs::metadata(path) {
+        Ok(metadata) if !metadata.is_dir() => Err(Error::refused(format!("{} is not a directory", path.display()))
+            .hint(format!("it was named by the checkpoint directory `{location}`"))),
+        _ => Ok(()),
+    }
+}
+
+/// Best effort: the first write into the directory syncs what must hold.
+fn sync_parents(directory: &Path) {
+    for parent in directory.ancestors().skip(1).take(2).filter(|path| !path.as_os_str().is_empty()) {
+        let _ = crate::io::files::sync_directory(parent);
+    }
+}
+
+fn directory_of(location: &str) -> Result<PathBuf> {
+    let Some((scheme, rest)) = location.split_once("://") else {
+        if location.is_empty() {
+            return Err(Error::refused("the checkpoint directory is empty").hint("name one with --checkpoint-dir"));
+        }
+        return Ok(PathBuf::from(location));
+    };
+    match scheme {
+        "file" => {
+            let path = rest.strip_prefix("localhost").unwrap_or(rest);
+            match percent_decoded(path) {
+                Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
+                _ => Err(Error::refused(format!("`{location}` is not a file URL"))
+                    .hint("write file:///absolute/path, or just the path")),
+            }
+        }
+        "s3" | "s3a" => Err(not_built(location, "s3")),
+        "gs" | "gcs" => Err(not_built(location, "gcs")),
+        "az" | "azure" | "abfs" | "abfss" | "adl" => Err(not_built(location, "azure")),
+        _ => Err(Error::refused(format!("`{location}` has the unknown scheme `{scheme}`"))
+            .hint("use a path or file:///path")),
+    }
+}
+
+fn not_built(location: &str, feature: &str) -> Error {
+    Error::refused(format!("`{location}` needs the feature `{feature}`, and this program was built without it"))
+        .hint("use a path or file:///path")
+}
+
+/// `%20` and the like; `None` if it is not UTF-8 or a digit is missing.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let high = char::from(rest.next()?).to_digit(16)?;
+        let low = char::from(rest.next()?).to_digit(16)?;
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}

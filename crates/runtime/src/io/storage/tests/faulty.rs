@@ -1,0 +1,184 @@
+//! A store in memory that fails as it is told to.
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Which call.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Kind {
+    Create,
+    Overwrite,
+    Get,
+    Head,
+    List,
+    Delete,
+    Part,
+}
+
+/// What happens to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    None,
+    /// An error, and nothing is done.
+    Error,
+    /// It is done, and the answer is an error.
+    Lost,
+    /// No answer, ever.
+    Hang,
+    /// The store says no.
+    Denied,
+    /// No room.
+    Full,
+    /// The condition of a create is ignored.
+    Overwrites,
+}
+
+/// The system's words for a full disk.
+pub(super) fn full_disk() -> io::Error {
+    io::Error::from(io::ErrorKind::StorageFull)
+}
+
+/// See the head of this file. Faults of one kind of call are used up in order.
+#[derive(Debug)]
+pub(super) struct Faulty {
+    inner: InMemory,
+    faults: Arc<Mutex<Vec<(Kind, Fault)>>>,
+    calls: Arc<Mutex<BTreeMap<Kind, usize>>>,
+    pub(super) aborted: Arc<AtomicUsize>,
+}
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("faulty")
+    }
+}
+
+impl Faulty {
+    pub(super) fn new(faults: Vec<(Kind, Fault)>) -> Faulty {
+        Faulty {
+            inner: InMemory::new(),
+            faults: Arc::new(Mutex::new(faults)),
+            calls: Arc::default(),
+            aborted: Arc::default(),
+        }
+    }
+
+    pub(super) fn calls(&self, kind: Kind) -> usize {
+        self.calls.lock().expect("sound").get(&kind).copied().unwrap_or(0)
+    }
+
+    async fn meet(&self, kind: Kind) -> Result<Fault> {
+        let fault = next(&self.faults, &self.calls, kind);
+        if fault == Fault::Hang {
+            std::future::pending::<()>().await;
+        }
+        as_result(fault)
+    }
+}
+
+fn next(faults: &Mutex<Vec<(Kind, Fault)>>, calls: &Mutex<BTreeMap<Kind, usize>>, kind: Kind) -> Fault {
+    *calls.lock().expect("sound").entry(kind).or_default() += 1;
+    let mut faults = faults.lock().expect("sound");
+    match faults.iter().position(|(of, _)| *of == kind) {
+        Some(at) => faults.remove(at).1,
+        None => Fault::None,
+    }
+}
+
+fn passing() -> Error {
+    Error::Generic { store: "faulty", source: "a passing fault".into() }
+}
+
+fn as_result(fault: Fault) -> Result<Fault> {
+    match fault {
+        Fault::Error => Err(passing()),
+        Fault::Denied => Err(Error::PermissionDenied { path: String::new(), source: "not yours".into() }),
+        Fault::Full => Err(Error::Generic { store: "faulty", source: full_disk().into() }),
+        other => Ok(other),
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(&self, at: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
+        let kind = if matches!(options.mode, PutMode::Create) { Kind::Create } else { Kind::Overwrite };
+        let fault = self.meet(kind).await?;
+        if fault == Fault::Overwrites {
+            options.mode = PutMode::Overwrite;
+        }
+        let result = self.inner.put_opts(at, payload, options).await;
+        if fault == Fault::Lost { Err(passing()) } else { result }
+    }
+
+    async fn put_multipart_opts(&self, at: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+        let inner = self.inner.put_multipart_opts(at, options).await?;
+        let (faults, calls, aborted) = (self.faults.clone(), self.calls.clone(), self.aborted.clone());
+        Ok(Box::new(Upload { inner, faults, calls, aborted }))
+    }
+
+    async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
+        self.meet(if options.head { Kind::Head } else { Kind::Get }).await?;
+        self.inner.get_opts(at, options).await
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        match as_result(next(&self.faults, &self.calls, Kind::Delete)) {
+            Ok(_) => self.inner.delete_stream(locations),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        match as_result(next(&self.faults, &self.calls, Kind::List)) {
+            Ok(_) => self.inner.list(prefix),
+            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+        }
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+#[derive(Debug)]
+struct Upload {
+    inner: Box<dyn MultipartUpload>,
+    faults: Arc<Mutex<Vec<(Kind, Fault)>>>,
+    calls: Arc<Mutex<BTreeMap<Kind, usize>>>,
+    aborted: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        match as_result(next(&self.faults, &self.calls, Kind::Part)) {
+            Ok(_) => self.inner.put_part(data),
+            Err(error) => async { Err(error) }.boxed(),
+        }
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.inner.complete().await
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.aborted.fetch_add(1, Ordering::SeqCst);
+        self.inner.abort().await
+    }
+}

@@ -1,0 +1,370 @@
+//! From one phase to the next: contest, plan, run, and what follows a failure.
+//!
+//! It alone decides that the job is over. Each phase says what it has come to; nothing here knows how.
+
+use super::chronicle::Chronicle;
+use super::contesting::{self, Contested, Contesting};
+use super::desk::{Cx, Desk, Entropy};
+use super::gatherer::Gatherer;
+use super::planning::{Planned, Planning};
+use super::running::{End, Running};
+use super::settings::JobSettings;
+use super::{Command, JobEvent, ManagerEvent, ManagerOutbox, Outcome};
+use crate::attempt::World;
+use crate::error::{Error, ErrorKind};
+use crate::io::{StorageReply, Ticket};
+use crate::plan::Plan;
+use crate::time::Time;
+use flott_checkpoint::fallback::{Ancestor, fall_back};
+use flott_checkpoint::{AttemptId, Claim, Restore, Verdict};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the end of the job waits for its history to be written.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Runs one job, from winning the log to the last commit. See the head of the module.
+pub struct JobManager {
+    desk: Desk,
+    phase: Phase,
+    /// The claim of the running attempt.
+    claim: Option<Box<Claim>>,
+    /// Attempts so far without a log, where nobody counts them.
+    uncounted: u64,
+    chronicle: Chronicle,
+    gatherer: Gatherer,
+}
+
+enum Phase {
+    /// Before `Begin`.
+    Idle,
+    Contesting(Contesting),
+    Planning(Planning),
+    Running(Box<Running>),
+    /// The workers were told to stop; nothing is done before they are gone.
+    Ending { attempt: AttemptId, then: Then },
+    /// Between a failure and the restart.
+    Waiting { until: Time },
+    /// The outcome is known; the history is still being written.
+    Parting { outcome: Outcome, until: Time },
+    Over,
+}
+
+/// What follows when the workers are gone.
+enum Then {
+    /// The restart strategy decides.
+    Failed(Error),
+    /// The restored checkpoint cannot be used (R2).
+    FallBack(Error),
+    Finish(Outcome),
+}
+
+impl JobManager {
+    /// A job manager that has not begun. `entropy` gives nonces, the names of incarnations and the seed of key hashes.
+    #[must_use]
+    pub fn new(settings: JobSettings, plan: Arc<Plan>, world: World, entropy: Entropy) -> JobManager {
+        JobManager {
+            desk: Desk::new(settings, plan, world, entropy),
+            phase: Phase::Idle,
+            claim: None,
+            uncounted: 0,
+            chronicle: Chronicle::default(),
+            gatherer: Gatherer::default(),
+        }
+    }
+
+    /// Takes an event and says what to do about it. After `done` nothing is done any more.
+    pub fn on(&mut self, now: Time, event: ManagerEvent, outbox: &mut ManagerOutbox) {
+        if matches!(self.phase, Phase::Over) {
+            return;
+        }
+        self.take(now, event, outbox);
+        self.on_time(now, outbox);
+        self.part(now, outbox);
+        outbox.wake_at = self.due().or(outbox.wake_at);
+    }
+
+    fn take(&mut self, now: Time, event: ManagerEvent, outbox: &mut ManagerOutbox) {
+        match event {
+            ManagerEvent::Begin => self.begin(now, outbox),
+            ManagerEvent::Storage(ticket, reply) => self.on_storage(ticket, reply, now, outbox),
+            ManagerEvent::Worker(mail) => {
+                if let Phase::Running(running) = &mut self.phase {
+                    running.on_mail(mail, &mut Cx { desk: &mut self.desk, now, out: outbox });
+                }
+            }
+            ManagerEvent::AttemptEnded { attempt, error } => self.on_attempt_ended(attempt, error, now, outbox),
+            ManagerEvent::Tick => {}
+            ManagerEvent::Command(command) => self.on_command(command, now, outbox),
+        }
+        self.follow_up(now, outbox);
+    }
+
+    /// What the running attempt leaves behind: history, garbage, its end.
+    fn follow_up(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        let Phase::Running(running) = &mut self.phase else { return };
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        let notes = std::mem::take(&mut running.notes);
+        let any = !notes.is_empty();
+        for note in notes {
+            self.gatherer.note(&note, running);
+            self.chronicle.write(&note, running.attempt.workers, &mut cx);
+        }
+        if any {
+            self.gatherer.begin(running, &mut cx);
+        }
+        if let Some(end) = running.end.take() {
+            let attempt = running.attempt.id;
+            self.end_attempt(attempt, end, now, outbox);
+        }
+    }
+
+    fn end_attempt(&mut self, attempt: AttemptId, end: End, now: Time, outbox: &mut ManagerOutbox) {
+        let then = match end {
+            End::Done(outcome) => return self.finish(outcome, now),
+            End::Failed { error, restoring: true } if error.kind() == ErrorKind::Unusable => Then::FallBack(error),
+            End::Failed { error, .. } => Then::Failed(error),
+            End::Abandoned => Then::Finish(Outcome::Stopped { checkpoint: None }),
+        };
+        outbox.stop_attempt = Some(attempt);
+        self.phase = Phase::Ending { attempt, then };
+    }
+
+    // ---- from phase to phase ----
+
+    fn begin(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        if !matches!(self.phase, Phase::Idle) {
+            return;
+        }
+        match self.desk.settings.validate(&self.desk.plan) {
+            Err(error) => self.finish(Outcome::Failed(error), now),
+            Ok(()) => self.start(self.desk.settings.restore, now, outbox),
+        }
+    }
+
+    /// A new attempt.
+    fn start(&mut self, restore: Restore, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        if cx.desk.settings.checkpoints {
+            let (contesting, contested) = Contesting::begin(restore, &mut cx);
+            self.phase = Phase::Contesting(contesting);
+            self.on_contested(contested, now, outbox);
+        } else {
+            self.uncounted += 1;
+            let planned = super::planning::without_log(AttemptId(self.uncounted), &mut cx);
+            self.on_planned(planned, now, outbox);
+        }
+    }
+
+    fn on_contested(&mut self, contested: Contested, now: Time, outbox: &mut ManagerOutbox) {
+        match contested {
+            Contested::Going => {}
+            Contested::Lost(error) => self.on_failure(error, now, outbox),
+            Contested::Owned(claim) => {
+                let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+                self.gatherer.owned(&claim);
+                let (planning, planned) = Planning::begin(claim.clone(), &mut cx);
+                self.claim = Some(claim);
+                self.phase = Phase::Planning(planning);
+                self.on_planned(planned, now, outbox);
+            }
+        }
+    }
+
+    fn on_planned(&mut self, planned: Planned, now: Time, outbox: &mut ManagerOutbox) {
+        match planned {
+            Planned::Going => {}
+            Planned::Failed(error) => self.on_failure(error, now, outbox),
+            Planned::Damaged(error) => self.on_damaged(error, now, outbox),
+            Planned::Ready(ready) => {
+                let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+                let running = Running::begin(ready.attempt, ready.lineage, &mut cx);
+                self.phase = Phase::Running(Box::new(running));
+            }
+        }
+    }
+
+    /// The checkpoint that this attempt restores cannot be used: an older one, or the end (R2).
+    fn on_damaged(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        match go_back(self.claim.as_deref(), &error, &mut cx) {
+            Ok(restore) => self.start(restore, now, outbox),
+            Err(error) => self.finish(Outcome::Failed(error), now),
+        }
+    }
+
+    /// An attempt failed, or could not begin.
+    fn on_failure(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
+        if error.kind() != ErrorKind::Failed {
+            return self.finish(Outcome::Failed(error), now);
+        }
+        if !self.desk.settings.checkpoints {
+            let hint = "checkpoints are off, so there is nothing to restart from: --checkpoint-dir turns them on";
+            return self.finish(Outcome::Failed(error.hint(hint)), now);
+        }
+        match self.desk.restarts.on_failure(now.millis()) {
+            Verdict::RestartAfter(millis) => {
+                let delay = Duration::from_millis(millis);
+                outbox.events.push(JobEvent::Restart { restarts: self.desk.restarts.total(), delay, error });
+                self.phase = Phase::Waiting { until: now.after(delay) };
+            }
+            Verdict::GiveUp { failures } => {
+                let hint = format!("{failures} failures without a completed checkpoint in between: not restarted again");
+                self.finish(Outcome::Failed(error.hint(hint)), now);
+            }
+        }
+    }
+
+    fn on_attempt_ended(&mut self, ended: AttemptId, error: Option<Error>, now: Time, outbox: &mut ManagerOutbox) {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Ending { attempt, then } if attempt == ended => match then {
+                Then::Failed(error) => self.on_failure(error, now, outbox),
+                Then::FallBack(error) => self.on_damaged(error, now, outbox),
+                Then::Finish(outcome) => self.finish(outcome, now),
+            },
+            Phase::Running(mut running) if running.attempt.id == ended => {
+                running.on_workers_gone(error, &mut Cx { desk: &mut self.desk, now, out: outbox });
+                self.phase = Phase::Running(running);
+                self.follow_up(now, outbox);
+                // They are gone already: there is nothing to wait for.
+                outbox.stop_attempt = None;
+                if matches!(&self.phase, Phase::Ending { .. }) {
+                    self.on_attempt_ended(ended, None, now, outbox);
+                }
+            }
+            phase => self.phase = phase,
+        }
+    }
+
+    fn finish(&mut self, outcome: Outcome, now: Time) {
+        self.phase = Phase::Parting { outcome, until: now.after(LAST_WORDS) };
+    }
+
+    /// The very end: when the history is written, or takes too long.
+    fn part(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        if let Phase::Parting { outcome, until } = &self.phase
+            && (self.chronicle.is_quiet() || *until <= now)
+        {
+            outbox.done = Some(outcome.clone());
+            self.phase = Phase::Over;
+        }
+    }
+
+    // ---- events ----
+
+    fn on_storage(&mut self, ticket: Ticket, reply: StorageReply, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        match &mut self.phase {
+            Phase::Contesting(contesting) if contesting.waits_for(ticket) => {
+                let contested = contesting.on_storage(reply, &mut cx);
+                self.on_contested(contested, now, outbox);
+            }
+            Phase::Planning(planning) if planning.waits_for(ticket) => {
+                let planned = planning.on_storage(reply, &mut cx);
+                self.on_planned(planned, now, outbox);
+            }
+            Phase::Running(running) if running.waits_for(ticket) => running.on_storage(reply, &mut cx),
+            _ if self.chronicle.waits_for(ticket) => self.chronicle.on_storage(ticket, &reply, &mut cx),
+            _ => self.gatherer.on_storage(ticket, reply, &mut cx),
+        }
+    }
+
+    fn on_time(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        match &mut self.phase {
+            Phase::Contesting(contesting) => contesting.on_time(&mut cx),
+            Phase::Running(running) => {
+                running.on_time(&mut cx);
+                self.follow_up(now, outbox);
+            }
+            Phase::Waiting { until } if *until <= now => self.start(Restore::Latest, now, outbox),
+            _ => {}
+        }
+    }
+
+    fn due(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Contesting(contesting) => contesting.due(),
+            Phase::Running(running) => running.due(),
+            Phase::Waiting { until } | Phase::Parting { until, .. } => Some(*until),
+            Phase::Idle | Phase::Planning(_) | Phase::Ending { .. } | Phase::Over => None,
+        }
+    }
+
+    fn on_command(&mut self, command: Command, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        let running = match &mut self.phase {
+            Phase::Running(running) => Some(running),
+            _ => None,
+        };
+        match command {
+            Command::Stop => self.stop(now, outbox),
+            Command::Cancel => self.cancel(now, outbox),
+            Command::Checkpoint { .. } | Command::Savepoint => match running {
+                Some(running) => {
+                    let full = matches!(command, Command::Checkpoint { full: true });
+                    running.trigger(full, matches!(command, Command::Savepoint), &mut cx);
+                }
+                None => cx.warn("no checkpoint was taken: the job is not running at the moment"),
+            },
+            Command::SetMode(mode) => {
+                cx.desk.settings.coordinator.mode = mode;
+                running.into_iter().for_each(|running| running.set_mode(mode));
+            }
+            Command::SetInterval(interval) => match flott_checkpoint::check_interval(interval) {
+                Err(error) => cx.warn(error.to_string()),
+                Ok(()) => {
+                    cx.desk.settings.coordinator.interval = Some(interval);
+                    running.into_iter().for_each(|running| running.set_interval(interval, &mut cx));
+                }
+            },
+        }
+    }
+
+    fn stop(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        self.desk.stop_wanted = true;
+        match &mut self.phase {
+            Phase::Running(running) => running.stop(&mut Cx { desk: &mut self.desk, now, out: outbox }),
+            Phase::Idle => self.finish(Outcome::Stopped { checkpoint: None }, now),
+            // The final checkpoint needs an attempt: not later than necessary.
+            Phase::Waiting { until } => *until = now,
+            _ => {}
+        }
+    }
+
+    fn cancel(&mut self, now: Time, outbox: &mut ManagerOutbox) {
+        match &mut self.phase {
+            Phase::Running(running) => {
+                let attempt = running.attempt.id;
+                let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+                running.fail(Error::failed("the job was cancelled"), &mut cx);
+                running.end = None;
+                self.follow_up(now, outbox);
+                outbox.stop_attempt = Some(attempt);
+                self.phase = Phase::Ending { attempt, then: Then::Finish(Outcome::Cancelled) };
+            }
+            Phase::Ending { then, .. } => *then = Then::Finish(Outcome::Cancelled),
+            Phase::Parting { .. } | Phase::Over => {}
+            _ => self.finish(Outcome::Cancelled, now),
+        }
+    }
+}
+
+/// Which older checkpoint to restore instead (R2).
+fn go_back(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
+    let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
+        return Err(error.clone());
+    };
+    let incarnation = claim.incarnation.id;
+    let mut recorded = vec![Ancestor { id: damaged.id, parent: damaged.parent, incarnation }];
+    recorded.extend(damaged.parent.map(|id| Ancestor { id, parent: None, incarnation }));
+    let (committed, allowed) = (contesting::committed(claim, cx), contesting::allowed(cx));
+    match fall_back(damaged.id, &BTreeSet::new(), &recorded, &committed, allowed) {
+        Ok(going) => {
+            cx.warn(format!("{error}; the job goes back to checkpoint {}", going.to));
+            Ok(Restore::Id(going.to))
+        }
+        Err(refusal) => Err(Error::unusable(format!("{error}: {refusal}"))),
+    }
+}

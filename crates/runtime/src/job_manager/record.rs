@@ -1,0 +1,34 @@
+//! What a completed checkpoint says of itself: its manifest.
+
+use crate::attempt::Attempt;
+use crate::control::SubtaskPart;
+use crate::manifest::{KeySeed, Manifest, ManifestTimings};
+use flott_checkpoint::Completed;
+
+/// The manifest of a checkpoint of which every part is durable.
+pub(super) fn manifest(completed: &Completed<SubtaskPart>, attempt: &Attempt) -> Manifest {
+    let barrier = completed.barrier;
+    let (vertices, edges) = Manifest::shape(&attempt.plan);
+    Manifest {
+        job: attempt.plan.job.clone(),
+        id: barrier.id,
+        attempt: barrier.attempt,
+        incarnation: attempt.incarnation.clone(),
+        key_seed: KeySeed(attempt.key_seed),
+        key_groups: attempt.key_groups,
+        kind: barrier.kind,
+        mode: barrier.mode,
+        guarantee: completed.guarantee,
+        parent: completed.parent,
+        base: barrier.base,
+        finished: completed.finished,
+        workers: attempt.workers,
+        timings: ManifestTimings {
+            started_at: barrier.triggered_at.saturating_mul(1_000),
+            completed_at: completed.acked_at.saturating_mul(1_000),
+        },
+        vertices,
+        edges,
+        parts: completed.parts.iter().map(|part| part.part.clone()).collect(),
+    }
+}
