@@ -1,2 +1,88 @@
-//! Placeholder head, replaced as the crate grows.
-fn main() {}
+//! `flott-bench`: what flott costs, each figure beside its bar and, where there is one, beside the limit of the machine.
+//!
+//! Speed is shown here and nowhere else: no test has a time in it. Figures are medians of `--runs`; what is compared is run
+//! in turn, so that a busy machine disturbs both sides alike, and CPU time is preferred to wall time for the same reason.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, clippy::indexing_slicing, reason = "the roof reads clocks")]
+
+mod beside;
+mod build;
+mod cut;
+mod heap;
+mod idle;
+mod increment;
+mod keyed_count;
+mod measure;
+mod report;
+mod startup;
+
+use clap::{Parser, ValueEnum};
+use report::Figure;
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "flott-bench", about = "Measures flott; each figure with its bar and verdict")]
+struct Options {
+    /// What to measure; `all` is everything that is built
+    #[arg(required = true)]
+    benches: Vec<Bench>,
+    /// How many runs; the figure is their median
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// One JSON object a figure instead of a table
+    #[arg(long)]
+    json: bool,
+    /// What to run beside it: `limit` (the bare loop), `timely` (plain timely dataflow)
+    #[arg(long, value_delimiter = ',', default_value = "limit,timely")]
+    beside: Vec<Beside>,
+    /// Records of `keyed-count`
+    #[arg(long, default_value_t = 20_000_000)]
+    records: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bench {
+    KeyedCount,
+    Cut,
+    Increment,
+    Startup,
+    Idle,
+    Build,
+    All,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Beside {
+    Limit,
+    Timely,
+}
+
+const ALL: [Bench; 6] = [Bench::Cut, Bench::Increment, Bench::KeyedCount, Bench::Startup, Bench::Idle, Bench::Build];
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let all = options.benches.contains(&Bench::All);
+    let benches: Vec<Bench> = ALL.into_iter().filter(|bench| all || options.benches.contains(bench)).collect();
+    let mut figures: Vec<Figure> = Vec::new();
+    for bench in benches {
+        let measured = match bench {
+            Bench::KeyedCount => keyed_count::run(&options),
+            Bench::Cut => Ok(cut::run(options.runs)),
+            Bench::Increment => Ok(increment::run(options.runs)),
+            Bench::Startup => startup::run(options.runs),
+            Bench::Idle => idle::run(options.runs),
+            Bench::Build => build::run(),
+            Bench::All => Ok(Vec::new()),
+        };
+        match measured {
+            Ok(measured) => figures.extend(measured),
+            Err(error) => {
+                eprintln!("error: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    report::print(&figures, options.json);
+    if figures.iter().any(Figure::misses) { ExitCode::from(3) } else { ExitCode::SUCCESS }
+}

@@ -285,7 +285,7 @@ impl Contest {
 
     /// Goes on reading until the claim is known.
     fn read(&mut self, survey: Box<Survey>) -> ContestAction {
-        match survey.claim(self.options.restore, self.options.fresh) {
+        match survey.claim(self.options.restore, self.fresh(survey.nonce())) {
             Err(Need::Read(slot)) => {
                 self.phase = Phase::Reading(survey);
                 ContestAction::Read(slot)
@@ -302,6 +302,13 @@ impl Contest {
                 _ => self.create(claim, self.options.tries),
             },
         }
+    }
+
+    /// A Start that was lost may have counted all the same, and another attempt may have gone on in the incarnation that
+    /// it began: the next round begins a different one.
+    fn fresh(&self, nonce: u64) -> Incarnation {
+        let Incarnation { id, key_seed, key_groups } = self.options.fresh;
+        Incarnation { id: if self.nonces.is_empty() { id } else { id ^ nonce }, key_seed, key_groups }
     }
 
     fn create(&mut self, claim: Box<Claim>, tries: u32) -> ContestAction {

@@ -206,6 +206,12 @@ impl<P> Coordinator<P> {
         self.dropped
     }
 
+    /// Whether the final checkpoint is wanted, or recorded and being committed.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        matches!(self.ending, Ending::Wanted { .. } | Ending::Recorded { .. })
+    }
+
     /// Whether nothing is taken any more.
     #[must_use]
     pub fn is_over(&self) -> bool {
@@ -300,7 +306,7 @@ impl<P> Coordinator<P> {
         let cut = |kind, full| Cut { mode: self.options.mode, kind, full };
         match self.ending {
             Ending::Recorded { .. } | Ending::Over => {}
-            Ending::No | Ending::Wanted { .. } if !self.queue.is_empty() => {
+            Ending::No | Ending::Wanted { .. } if self.next_request_is_served() => {
                 if let Some(request) = self.queue.pop_front() {
                     self.trigger(cut(request.kind, request.full), Some(request.id), out);
                 }
@@ -314,6 +320,11 @@ impl<P> Coordinator<P> {
             }
             Ending::No | Ending::Wanted { .. } => {}
         }
+    }
+
+    /// Once the final checkpoint is wanted, only savepoints still come before it: it serves the other requests too.
+    fn next_request_is_served(&self) -> bool {
+        self.queue.front().is_some_and(|request| self.ending == Ending::No || request.kind == Kind::Savepoint)
     }
 
     /// When the next periodic trigger is due: one interval after the last one, and the minimum pause after the last completion.

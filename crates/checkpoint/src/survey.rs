@@ -32,6 +32,11 @@ impl Survey {
         Survey { slots: slots.into_iter().collect(), nonce, entries: BTreeMap::new() }
     }
 
+    /// The nonce of the entry that may follow.
+    pub(crate) fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
     pub(crate) fn add(&mut self, slot: Slot, entry: Result<LogEntry, EntryError>) {
         let entry = entry.and_then(|entry| entry.check_slot(slot).map(|()| entry));
         self.entries.insert(slot, entry);

@@ -25,9 +25,6 @@ pub const MAX_KEY_GROUPS: u16 = 1 << 15;
 /// top seven its tag, and groups that shared bits with either would fill their tables badly.
 const GROUP_SHIFT: u32 = 24;
 
-/// Text up to this many bytes is hashed from the stack.
-const SHORT_TEXT: usize = 60;
-
 /// What can be a key: equal keys must have equal encodings, and different keys different ones.
 ///
 /// Floats and maps are refused when the first such key is hashed; see [`encode_key`].
@@ -54,30 +51,14 @@ pub fn hash_key<K: Key>(seed: u64, key: &K) -> Result<u64, KeyError> {
     if let Some(number) = any.downcast_ref::<u32>() {
         return Ok(xxh3_64_with_seed(&number.to_le_bytes(), seed));
     }
-    if let Some(text) = any.downcast_ref::<String>()
-        && text.len() <= SHORT_TEXT
-    {
-        return Ok(hash_short_text(seed, text));
+    if let Some(text) = any.downcast_ref::<String>() {
+        return Ok(xxh3_64_with_seed(text.as_bytes(), seed));
     }
     Ok(xxh3_64_with_seed(&encode_key(key)?, seed))
 }
 
-/// The encoding of a short text is put together on the stack.
-#[inline]
-fn hash_short_text(seed: u64, text: &str) -> u64 {
-    const PREFIX: usize = size_of::<u32>();
-    let mut buffer = [0u8; PREFIX + SHORT_TEXT];
-    let (prefix, rest) = buffer.split_at_mut(PREFIX);
-    prefix.copy_from_slice(&(text.len() as u32).to_le_bytes());
-    rest.get_mut(..text.len()).expect("the caller checked the length").copy_from_slice(text.as_bytes());
-    xxh3_64_with_seed(buffer.get(..PREFIX + text.len()).expect("the caller checked the length"), seed)
-}
-
 /// The key group of a hash, out of `groups`, which need not be a power of two: the 32 bits from bit 24 up, read as a
 /// fraction of one, times the number of groups (a multiplication instead of a division).
-///
-/// # Panics
-/// Never; `groups` of zero gives group zero.
 #[inline]
 #[must_use]
 pub fn key_group(hash: u64, groups: u16) -> KeyGroup {
@@ -114,6 +95,12 @@ pub struct KeySpace {
 }
 
 impl KeySpace {
+    /// The key space of a worker of an attempt.
+    #[must_use]
+    pub fn of_attempt(attempt: &crate::attempt::Attempt, worker: u16) -> Self {
+        Self::of_worker(attempt.key_seed, attempt.key_groups, attempt.workers.into(), worker.into())
+    }
+
     /// The key space of the worker `index` out of `workers`.
     #[must_use]
     pub fn of_worker(seed: u64, groups: u16, workers: u32, index: u32) -> Self {

@@ -6,10 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod attempt;
+pub mod collector;
+pub mod connector;
 pub mod control;
 pub mod envelope;
 pub mod error;
 pub mod history;
+pub mod host;
 pub mod io;
 pub mod job_manager;
 pub mod key;
@@ -18,6 +21,7 @@ pub mod manifest;
 pub mod operator;
 pub mod outbox;
 pub mod packet;
+pub mod pin;
 pub mod plan;
 pub mod record;
 pub mod segment;

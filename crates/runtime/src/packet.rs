@@ -3,6 +3,8 @@
 //!
 //! Never here: who sends when (that is the output) and who reads when (that is the gate).
 
+pub mod codec;
+
 use crate::record::AnyBatch;
 use crate::time::Watermark;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId};

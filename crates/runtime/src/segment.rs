@@ -7,8 +7,9 @@
 //! segment is put together and taken apart here by plain functions over bytes; nothing in this module does I/O.
 
 mod block;
-mod bytes;
+mod cursor;
 mod index;
+mod plan;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod writer;
 
 pub use block::{Block, BlockBuilder, BlockKind, Compression, Compressor, EncodedBlock, MAX_BLOCK, TARGET_BLOCK};
 pub use index::{BlobSection, BlockEntry, Footer, Piece, StateSection};
+pub use plan::{Apply, restore_plan};
 pub use reader::{TRAILER_LENGTH, footer_range};
 pub use writer::{SegmentAssembler, SegmentSummary, StateHeader};
 
@@ -124,6 +126,8 @@ pub enum SegmentError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A chain of increments does not reach down to a full section.
+    NoFullSection(StateName),
     /// Blocks of a state came without its declaration. A bug of the caller.
     Undeclared(StateName),
 }
@@ -148,6 +152,12 @@ impl fmt::Display for SegmentError {
                 write!(f, "the {part} at byte {offset} is damaged: its checksum does not match")
             }
             Self::Malformed { part, reason } => write!(f, "the {part} is malformed: {reason}"),
+            Self::NoFullSection(name) => {
+                write!(
+                    f,
+                    "state {name}: the chain of increments does not begin with a full section; a segment is missing"
+                )
+            }
             Self::Undeclared(name) => write!(f, "blocks of state {name} were written without its declaration"),
         }
     }

@@ -3,6 +3,122 @@
 //!
 //! The engine keeps the tokens: every snapshot carries those of all epochs that are not known to be committed. A sink never
 //! learns that a checkpoint was aborted, because nothing may be thrown away then: sources do not rewind.
+//!
+//! # A sink of your own
+//! The simplest exact one keeps an epoch's records in its token and writes them in one transaction of the target, together
+//! with the token's name; a commit that finds the name there does nothing. Here the target is a map; the suite in
+//! [`crate::testing::sink_suite`] (feature `testing`) shows that nothing is lost or doubled, whatever fails.
+//! ```
+//! use flott_checkpoint::CheckpointId;
+//! use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
+//! use flott_runtime::{Error, Result};
+//! use std::collections::BTreeMap;
+//! use std::sync::{Arc, Mutex};
+//!
+//! /// Stands for a database: by token name, what was committed under it.
+//! type Table = Arc<Mutex<BTreeMap<String, Vec<u64>>>>;
+//!
+//! struct TableSink(Table);
+//!
+//! impl Sink<u64> for TableSink {
+//!     type Writer = TableWriter;
+//!
+//!     fn open(&self, cx: &SinkContext) -> Result<TableWriter> {
+//!         // Unique: an id that was recorded is never used again in an incarnation.
+//!         Ok(TableWriter { prefix: format!("{}/{}/{}", cx.incarnation, cx.operator, cx.subtask), records: Vec::new() })
+//!     }
+//!
+//!     fn committer(&self, cx: &SinkContext) -> Option<Arc<dyn Committer>> {
+//!         Some(Arc::new(TableCommitter { table: self.0.clone(), ours: format!("{}/", cx.incarnation) }))
+//!     }
+//!
+//!     fn is_transactional(&self) -> bool {
+//!         true
+//!     }
+//! }
+//!
+//! struct TableWriter {
+//!     prefix: String,
+//!     records: Vec<u64>,
+//! }
+//!
+//! impl SinkWriter<u64> for TableWriter {
+//!     fn write(&mut self, record: u64) -> Result<()> {
+//!         self.records.push(record);
+//!         Ok(())
+//!     }
+//!
+//!     // In the cut: only moves what was collected.
+//!     fn seal(&mut self, id: CheckpointId) -> Option<Sealed> {
+//!         let epoch = Token { name: format!("{}/{id}", self.prefix), payload: Vec::new() };
+//!         let records = std::mem::take(&mut self.records);
+//!         if records.is_empty() { None } else { Some(Box::new((epoch, records))) }
+//!     }
+//! }
+//!
+//! struct TableCommitter {
+//!     table: Table,
+//!     ours: String,
+//! }
+//!
+//! impl Committer for TableCommitter {
+//!     fn claim(&self, overwrite: bool) -> Result<()> {
+//!         match self.table.lock().unwrap().keys().find(|name| !name.starts_with(&self.ours)) {
+//!             Some(name) if !overwrite => {
+//!                 Err(Error::refused(format!("the table holds {name}")).hint("`--overwrite` replaces it"))
+//!             }
+//!             _ => Ok(()),
+//!         }
+//!     }
+//!
+//!     fn overwrite_foreign(&self) -> Result<()> {
+//!         self.table.lock().unwrap().retain(|name, _| name.starts_with(&self.ours));
+//!         Ok(())
+//!     }
+//!
+//!     // Off the worker's thread, before the checkpoint is acknowledged. May be repeated.
+//!     fn prepare(&self, sealed: &mut Sealed) -> Result<Vec<Token>> {
+//!         let (epoch, records) = sealed.downcast_ref::<(Token, Vec<u64>)>().expect("what our writer sealed");
+//!         let payload = records.iter().flat_map(|record| record.to_le_bytes()).collect();
+//!         Ok(vec![Token { payload, ..epoch.clone() }])
+//!     }
+//!
+//!     // After the checkpoint is recorded, and again after every restore.
+//!     fn commit(&self, token: &Token) -> Result<()> {
+//!         let records = token.payload.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().unwrap())).collect();
+//!         self.table.lock().unwrap().entry(token.name.clone()).or_insert(records);
+//!         Ok(())
+//!     }
+//!
+//!     // Nothing is staged outside of the tokens.
+//!     fn clean(&self, _restored: &[Token]) -> Result<()> {
+//!         Ok(())
+//!     }
+//! }
+//! # #[cfg(feature = "testing")]
+//! # {
+//! # use flott_runtime::testing::{memory_files::MemoryFiles, sink_suite::{SinkCase, Visible, check_sink}};
+//! # struct Case(Table);
+//! # impl SinkCase for Case {
+//! #     type Record = u64;
+//! #     type Sink = TableSink;
+//! #     fn new() -> Self { Case(Table::default()) }
+//! #     fn sink(&self) -> TableSink { TableSink(self.0.clone()) }
+//! #     fn record(&self, subtask: u16, n: u64) -> u64 { u64::from(subtask) << 32 | n }
+//! #     fn visible(&self, _files: &MemoryFiles) -> Visible {
+//! #         let mut epochs: Vec<(u64, Vec<u64>)> = self.0.lock().unwrap().iter()
+//! #             .map(|(name, records)| (name.rsplit('/').next().unwrap().parse().unwrap(), records.clone())).collect();
+//! #         epochs.sort();
+//! #         let mut visible = Visible::new();
+//! #         for record in epochs.into_iter().flat_map(|(_, records)| records) {
+//! #             visible.entry((record >> 32) as u16).or_default().push(record & 0xFFFF_FFFF);
+//! #         }
+//! #         visible
+//! #     }
+//! # }
+//! check_sink::<Case>();
+//! # }
+//! ```
 
 use crate::error::Result;
 use crate::io::Files;
@@ -114,7 +230,7 @@ pub struct SinkContext {
     pub first_checkpoint: CheckpointId,
     /// The file system.
     pub files: Arc<dyn Files>,
-    /// Where the print sink prints.
+    /// Where the print sink prints; gets whole lines, each with its line feed.
     pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
     /// Wakes this subtask's worker.
     pub waker: crate::source::Waker,

@@ -2,6 +2,73 @@
 //!
 //! Splits have stable names; each subtask keeps those that hash to it, and positions are stored by split name, so a job can be
 //! resumed with another number of workers. The engine never asks a source to seek back while it runs: a restore opens anew.
+//!
+//! # A source of your own
+//! It says which splits there are and where it stands in each; the engine does the rest. This one counts; the suite in
+//! [`crate::testing::source_suite`] (feature `testing`) checks that it resumes anywhere.
+//! ```
+//! use flott_runtime::Result;
+//! use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
+//! use flott_runtime::time::Time;
+//!
+//! /// Gives out the numbers below a bound.
+//! struct Numbers {
+//!     below: u64,
+//! }
+//!
+//! impl Source for Numbers {
+//!     type Item = u64;
+//!     /// The next number.
+//!     type Position = u64;
+//!
+//!     fn splits(&self, _cx: &SourceContext) -> Result<Vec<String>> {
+//!         Ok(vec!["numbers".to_owned()])
+//!     }
+//!
+//!     fn open(&self, _split: &str, from: Option<u64>, _cx: &SourceContext) -> Result<BoxedReader<u64, u64>> {
+//!         Ok(Box::new(Counter { next: from.unwrap_or(0), below: self.below }))
+//!     }
+//!
+//!     fn is_bounded(&self) -> bool {
+//!         true
+//!     }
+//! }
+//!
+//! struct Counter {
+//!     next: u64,
+//!     below: u64,
+//! }
+//!
+//! impl SplitReader for Counter {
+//!     type Item = u64;
+//!     type Position = u64;
+//!
+//!     fn next(&mut self, _now: Time) -> Result<Next<u64>> {
+//!         if self.next == self.below {
+//!             return Ok(Next::End);
+//!         }
+//!         self.next += 1;
+//!         Ok(Next::Record(self.next - 1, None))
+//!     }
+//!
+//!     // Of the next unread record: what a checkpoint keeps, and what `open` gets back after a restore.
+//!     fn position(&self) -> u64 {
+//!         self.next
+//!     }
+//!
+//!     fn describe(&self) -> String {
+//!         format!("number {}", self.next - 1)
+//!     }
+//! }
+//! # #[cfg(feature = "testing")]
+//! # {
+//! use flott_runtime::testing::{connector_contexts::source_context, memory_files::MemoryFiles, source_suite::check_source};
+//!
+//! let cx = source_context(std::sync::Arc::new(MemoryFiles::new()));
+//! let read = check_source(&Numbers { below: 3 }, &cx);
+//! assert_eq!(read, [("numbers".to_owned(), vec![0, 1, 2])]);
+//! # }
+//! ```
 
 use crate::error::Result;
 use crate::io::Files;

@@ -7,6 +7,8 @@
 mod entries;
 mod error;
 mod heap;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod versioned;
 
@@ -22,6 +24,7 @@ use flott_checkpoint::{CheckpointId, Kind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What can be a value: anything that serde can write and read back, in MessagePack with field names.
@@ -149,7 +152,7 @@ pub trait TimerState<K: Key> {
     fn pop_due(&mut self, now: i64) -> Result<Option<DueTimer<K>>, StateError>;
 
     /// The earliest time, to sleep until.
-    fn next(&mut self) -> Option<i64>;
+    fn next_time(&mut self) -> Option<i64>;
 }
 
 /// One declared state, as its subtask sees it. Life: restore blocks, start, then cuts and scans until the end.
@@ -165,12 +168,12 @@ pub trait Table {
     /// [`StateError::KeyShape`] or [`StateError::OtherKind`].
     fn expect(&mut self, stored: &Declaration) -> Result<(), StateError>;
 
-    /// Applies a decoded block, the entries of this worker's key groups. Segments come oldest first, from the newest
-    /// full one on; inside a segment deletes come before puts.
+    /// Applies the entries of `groups` in a decoded block, those of this worker. The order of blocks is that of
+    /// [`crate::segment::restore_plan`].
     ///
     /// # Errors
     /// [`StateError`] if an entry is not one of this state, or lies in the wrong key group.
-    fn restore(&mut self, block: &Block) -> Result<(), StateError>;
+    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError>;
 
     /// Ends the restore. `restored` can be the base of the first increment.
     fn start(&mut self, restored: Option<CheckpointId>);
@@ -183,7 +186,8 @@ pub trait Table {
     /// done. Besides the budget, one call may compress one block ([`crate::segment::TARGET_BLOCK`]) per full one.
     ///
     /// # Errors
-    /// [`StateError::Encode`] if a value could not be serialized: the checkpoint must be declined.
+    /// [`StateError::Encode`] if a value could not be serialized: the checkpoint must be declined and aborted, here and
+    /// in all other tables of the subtask. The state itself is whole.
     fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError>;
 
     /// Bytes that open cuts hold and that no call of `scan` has handed over yet. Add them to

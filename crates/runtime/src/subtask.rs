@@ -17,14 +17,13 @@ pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Restore};
 use crate::control::{Report, SplitPart};
 use crate::error::{Error, Result};
 use crate::io::{Answer, Ticket};
 use crate::operator::{Chain, Context, Flow};
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
-use crate::segment::StateName;
 use crate::sink::Token;
 use crate::source::Waker;
 use crate::state::SharedTable;
@@ -317,9 +316,9 @@ impl Subtask {
     }
 
     /// The name under which the checkpoint holds the positions of this subtask's source, if it has one.
-    pub(crate) fn stored_source(&mut self) -> Option<String> {
+    pub(crate) fn stored_source(&mut self, restore: &Restore) -> Option<String> {
         let source = self.chain.source()?;
-        Some(older_name(&self.attempt, source.operator()).to_owned())
+        Some(stored_operator(&self.attempt, restore, source.operator()).to_owned())
     }
 
     /// The vertex at the other end of an edge that comes in.
@@ -347,8 +346,14 @@ impl Subtask {
 
     /// All state is in: tables begin their first live epoch.
     pub(crate) fn start(&mut self) {
-        let restored = self.attempt.restore.as_ref().map(|restore| restore.checkpoint);
-        self.tables.iter().for_each(|table| table.borrow_mut().start(restored));
+        for table in &self.tables {
+            let mut table = table.borrow_mut();
+            let operator = &table.declaration().name.operator;
+            // Under another name there is nothing to build an increment on: the first part is full.
+            let same_name = |restore: &&Restore| stored_operator(&self.attempt, restore, operator) == operator;
+            let restored = self.attempt.restore.as_ref().filter(same_name).map(|restore| restore.checkpoint);
+            table.start(restored);
+        }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
             self.sinks.iter_mut().for_each(|sink| sink.claim(claim));
         }
@@ -391,15 +396,14 @@ pub(crate) struct RestoredPart {
 /// What the name of a sink's blob in a segment is.
 pub(crate) const TOKENS: &str = "tokens";
 
-/// Which states an operator may find under an older name.
-pub(crate) fn older_name<'a>(attempt: &'a Attempt, operator: &'a str) -> &'a str {
+/// The name under which a checkpoint knows an operator: its own, or the one it was renamed from.
+pub(crate) fn stored_operator<'a>(attempt: &'a Attempt, restore: &Restore, operator: &'a str) -> &'a str {
+    let newest = restore.manifests.get(&restore.checkpoint);
+    if newest.is_some_and(|manifest| manifest.vertex_of.contains_key(operator)) {
+        return operator;
+    }
     let planned = attempt.plan.operators.iter().find(|planned| planned.name == operator);
     planned.and_then(|planned| planned.renamed_from.as_deref()).unwrap_or(operator)
-}
-
-/// The stored name of a declared state.
-pub(crate) fn stored_name(attempt: &Attempt, name: &StateName) -> StateName {
-    StateName::new(older_name(attempt, &name.operator), name.state.clone())
 }
 
 /// Whether a barrier ends the job.

@@ -2,8 +2,15 @@
 //!
 //! Only with the feature `testing`; production builds have none of it.
 
+pub mod connector_contexts;
 mod deterministic;
+pub mod host_suite;
+pub mod memory_files;
 mod random;
+pub mod sample_job;
+pub mod sink_suite;
+pub mod source_suite;
+pub mod state_suite;
 pub mod storage_suite;
 
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};

@@ -48,6 +48,18 @@ impl<P> Coordinator<P> {
         out.push(Action::Note(Box::new(Tried { barrier, ended_at: self.now, outcome })));
         self.send_resolutions(out);
         out.extend(pending.request.map(|request| Action::Answer { request, result: Ok(id) }));
+        if barrier.kind == Kind::Final {
+            self.answer_with_the_final(id, barrier.base.is_none(), out);
+        }
+    }
+
+    /// Whoever waits for a checkpoint has got one; who wants it full has got it only if it is.
+    fn answer_with_the_final(&mut self, id: CheckpointId, full: bool, out: &mut Vec<Action<P>>) {
+        out.extend(self.queue.drain(..).map(|request| {
+            let refused = || Err(format!("the job ends with checkpoint {id}, which is not full"));
+            let result = if request.full && !full { refused() } else { Ok(id) };
+            Action::Answer { request: request.id, result }
+        }));
     }
 
     /// The pending checkpoint ends without having been recorded. Its id is never used again by this attempt.

@@ -9,7 +9,7 @@ use crate::control::{Order, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::time::Time;
 use flott_checkpoint::{
-    Ack, Action, CheckpointId, Completed, Coordinator, Event, JobFailure, Mode, Outcome as Ended, SubtaskId, Tried,
+    Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure, Mode, Outcome as Ended, SubtaskId, Tried,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ impl Running {
             Recorded::Going => return,
             Recorded::InLog(slot) => {
                 if let Some(recorder) = &self.recorder {
-                    self.lineage.recorded(slot, recorder.completed());
+                    self.lineage.recorded(slot, recorder.completed(), recorder.checksum());
                 }
                 cx.desk.restarts.on_checkpoint();
                 Event::Recorded { id }

@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use crate::control::SubtaskPart;
+use crate::manifest::BaseEntry;
 use flott_checkpoint::{Completed, Kind, Origin, Slot};
 
 /// A chain of increments is ended by a full checkpoint when it has so many links …
@@ -20,6 +21,8 @@ pub(super) struct Lineage {
     pub(super) finished: Option<Outcome>,
     /// The increments since the last full checkpoint.
     pub(super) chain: ChainLength,
+    /// The manifest that the next increment builds on.
+    pub(super) base: Option<BaseEntry>,
 }
 
 /// How long and heavy a chain of increments is.
@@ -53,10 +56,12 @@ impl ChainLength {
 
 impl Lineage {
     /// A checkpoint of this attempt is in the log. Savepoints are never built upon.
-    pub(super) fn recorded(&mut self, slot: Slot, completed: &Completed<SubtaskPart>) {
+    pub(super) fn recorded(&mut self, slot: Slot, completed: &Completed<SubtaskPart>, checksum: u64) {
         self.next_slot = Slot(slot.0.saturating_add(1));
         if completed.barrier.kind != Kind::Savepoint {
             self.chain.add(completed.full, completed.bytes());
+            let (id, attempt) = (completed.barrier.id, completed.barrier.attempt);
+            self.base = Some(BaseEntry { id, attempt, checksum });
         }
     }
 }

@@ -1,34 +1,26 @@
 //! The second phase of an attempt: reading and checking what it restores, before any worker exists (R1-R3, D16).
 //!
-//! The log names the manifest and its checksum; the parts in a manifest name the checkpoints that they build on, and the log
-//! names those manifests, and so on down to full parts. What is damaged may be given up for an older checkpoint; what has another shape may not.
+//! The log names the manifest and its checksum; a manifest names the one that its increments build on, and so on down to a
+//! full one. What is damaged may be given up for an older checkpoint; what has another shape may not.
 
 use super::desk::Cx;
 use super::lineage::{ChainLength, Lineage};
-use super::log_calls::{LogAnswer, LogCalls};
 use super::{Outcome, promises, shape};
 use crate::attempt::{Attempt, Claim as SinkClaim, Restore};
 use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
-use crate::manifest::Manifest;
+use crate::manifest::{BaseEntry, Manifest};
 use flott_checkpoint::guarantee::{PathGuarantee, below};
-use flott_checkpoint::{
-    AttemptId, CheckpointEntry, CheckpointId, Claim, Guarantee, Incarnation, Kind, LogEntry, Origin, Slot,
-};
-use std::collections::{BTreeMap, BTreeSet};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Origin, Slot};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A restore being planned.
 pub(super) struct Planning {
     claim: Box<Claim>,
-    /// Read and verified so far.
-    manifests: BTreeMap<CheckpointId, Manifest>,
-    /// What the log says about checkpoints, as far as it was read.
-    entries: BTreeMap<CheckpointId, CheckpointEntry>,
-    /// Slots of the log that may still be read for that; `None` before the log was listed.
-    unread: Option<BTreeSet<Slot>>,
-    calls: LogCalls,
-    reading: Option<(Ticket, CheckpointEntry)>,
+    /// Read and verified so far, with what named them.
+    manifests: BTreeMap<CheckpointId, (BaseEntry, Manifest)>,
+    reading: Option<(Ticket, BaseEntry)>,
 }
 
 /// What a plan has come to.
@@ -51,77 +43,36 @@ pub(super) struct Ready {
 
 impl Planning {
     pub(super) fn begin(claim: Box<Claim>, cx: &mut Cx<'_>) -> (Planning, Planned) {
-        let mut planning = Planning {
-            claim,
-            manifests: BTreeMap::new(),
-            entries: BTreeMap::new(),
-            unread: None,
-            calls: LogCalls::default(),
-            reading: None,
+        let top = claim.restore.as_ref();
+        let top = top.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
+        let mut planning = Planning { claim, manifests: BTreeMap::new(), reading: None };
+        let planned = match top {
+            Some(top) => planning.read(top, cx),
+            None => planning.ready(cx),
         };
-        planning.entries.extend(planning.claim.restore.iter().map(|entry| (entry.id, entry.clone())));
-        let planned = planning.go_on(cx);
         (planning, planned)
     }
 
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
-        self.calls.waits_for(ticket) || self.reading.as_ref().is_some_and(|(mine, _)| *mine == ticket)
+        self.reading.as_ref().is_some_and(|(mine, _)| *mine == ticket)
     }
 
-    /// Asks for the next thing that is missing: a manifest, or the place in the log that names it.
-    fn go_on(&mut self, cx: &mut Cx<'_>) -> Planned {
-        let top = self.claim.restore.as_ref().map(|entry| entry.id);
-        let bases = self.manifests.values().flat_map(Manifest::bases);
-        let Some(missing) = top.into_iter().chain(bases).find(|id| !self.manifests.contains_key(id)) else {
-            return self.ready(cx);
-        };
-        match (self.entries.get(&missing), &mut self.unread) {
-            (Some(entry), _) => {
-                let request = StorageRequest::Read { path: entry.manifest.clone(), range: None };
-                self.reading = Some((cx.ask(request), entry.clone()));
-            }
-            (None, None) => self.calls.list(cx),
-            (None, Some(unread)) => match unread.pop_last() {
-                Some(slot) => self.calls.read(slot, cx),
-                None => {
-                    let error = format!("checkpoint {missing}, which increments build on, is not in the log any more");
-                    return Planned::Damaged(Error::unusable(error));
-                }
-            },
-        }
+    fn read(&mut self, what: BaseEntry, cx: &mut Cx<'_>) -> Planned {
+        self.reading = Some((cx.ask(StorageRequest::Read { path: what.path(), range: None }), what));
         Planned::Going
     }
 
     pub(super) fn on_storage(&mut self, reply: StorageReply, cx: &mut Cx<'_>) -> Planned {
-        if let Some((_, entry)) = self.reading.take() {
-            return self.on_manifest(&entry, reply, cx);
-        }
-        match self.calls.on_reply(reply, cx) {
-            Some(LogAnswer::Listed(slots)) => self.unread = Some(slots.into_iter().collect()),
-            Some(LogAnswer::Read(_, Some(Ok(LogEntry::Checkpoint(entry))))) => {
-                self.entries.insert(entry.id, entry);
-            }
-            // A damaged slot hinders only if it is the one that is looked for; then it is not found.
-            Some(LogAnswer::Read(..)) => {}
-            Some(LogAnswer::Failed(why)) => return Planned::Failed(Error::failed(format!("cannot read the log: {why}"))),
-            Some(LogAnswer::Created(_)) | None => return Planned::Going,
-        }
-        self.go_on(cx)
-    }
-
-    fn on_manifest(&mut self, entry: &CheckpointEntry, reply: StorageReply, cx: &mut Cx<'_>) -> Planned {
-        let (id, path) = (entry.id, &entry.manifest);
+        let Some((_, what)) = self.reading.take() else { return Planned::Going };
+        let (id, path) = (what.id, what.path());
         let damaged = |why: &str| Planned::Damaged(Error::unusable(format!("{path} {why}")).at_checkpoint(id));
         match reply {
-            StorageReply::Read(bytes) if Manifest::checksum(&bytes) != entry.checksum => {
-                damaged("is damaged: its checksum is not the one in the log")
+            StorageReply::Read(bytes) if Manifest::checksum(&bytes) != what.checksum => {
+                damaged("is damaged: its checksum is not the one that was recorded")
             }
             // Its bytes are those that were written: what cannot be read now is of another version, not damaged.
-            StorageReply::Read(bytes) => match Manifest::decode(path, &bytes) {
-                Ok(manifest) => {
-                    self.manifests.insert(id, manifest);
-                    self.go_on(cx)
-                }
+            StorageReply::Read(bytes) => match Manifest::decode(&path, &bytes) {
+                Ok(manifest) => self.add(manifest, what, cx),
                 Err(error) => Planned::Failed(error.at_checkpoint(id)),
             },
             StorageReply::NotFound => damaged("is missing"),
@@ -129,6 +80,16 @@ impl Planning {
                 Planned::Failed(Error::failed(format!("cannot read {path}: {why}")).at_checkpoint(id))
             }
             reply => Planned::Failed(Error::failed(format!("the storage answered {reply:?} about {path}"))),
+        }
+    }
+
+    fn add(&mut self, manifest: Manifest, what: BaseEntry, cx: &mut Cx<'_>) -> Planned {
+        let base = manifest.base;
+        self.manifests.insert(what.id, (what, manifest));
+        match base {
+            // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
+            Some(base) => self.read(base, cx),
+            None => self.ready(cx),
         }
     }
 
@@ -143,7 +104,7 @@ impl Planning {
     fn describe(&mut self, cx: &mut Cx<'_>) -> Result<Ready, Error> {
         let claim = self.claim.clone();
         let settings = &cx.desk.settings;
-        let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id));
+        let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id)).map(|(_, manifest)| manifest);
         let workers = shape::workers(settings, top)?;
         let inherited = inherited(&claim, top, cx);
         required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), cx)?;
@@ -155,7 +116,7 @@ impl Planning {
         }
         let restore = top.map(|manifest| Restore {
             checkpoint: manifest.id,
-            manifests: self.manifests.iter().map(|(&id, manifest)| (id, manifest.restored())).collect(),
+            manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, manifest.restored())).collect(),
             same_topology,
         });
         let lineage = self.lineage(&claim, top, inherited);
@@ -167,7 +128,7 @@ impl Planning {
 
     fn lineage(&self, claim: &Claim, top: Option<&Manifest>, inherited: Guarantee) -> Lineage {
         let mut chain = ChainLength::default();
-        for manifest in self.manifests.values() {
+        for (_, manifest) in self.manifests.values() {
             chain.add(manifest.is_full(), manifest.bytes());
         }
         let may_build = !claim.first_is_full && top.is_some_and(|manifest| manifest.kind != Kind::Savepoint);
@@ -186,6 +147,7 @@ impl Planning {
             finished: finished
                 .map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
             chain,
+            base: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
         }
     }
 }
@@ -210,7 +172,7 @@ pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
                 inherited: Guarantee::ExactlyOnce,
             };
             let chain = ChainLength::default();
-            let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain };
+            let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, base: None };
             Planned::Ready(Box::new(Ready { attempt: Arc::new(attempt), lineage }))
         }
     }

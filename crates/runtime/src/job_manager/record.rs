@@ -2,11 +2,11 @@
 
 use crate::attempt::Attempt;
 use crate::control::SubtaskPart;
-use crate::manifest::{KeySeed, Manifest, ManifestTimings};
+use crate::manifest::{BaseEntry, KeySeed, Manifest, ManifestTimings};
 use flott_checkpoint::Completed;
 
 /// The manifest of a checkpoint of which every part is durable.
-pub(super) fn manifest(completed: &Completed<SubtaskPart>, attempt: &Attempt) -> Manifest {
+pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntry>, attempt: &Attempt) -> Manifest {
     let barrier = completed.barrier;
     let (vertices, edges) = Manifest::shape(&attempt.plan);
     Manifest {
@@ -20,7 +20,7 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, attempt: &Attempt) ->
         mode: barrier.mode,
         guarantee: completed.guarantee,
         parent: completed.parent,
-        base: barrier.base,
+        base: base.filter(|_| !completed.full),
         finished: completed.finished,
         workers: attempt.workers,
         timings: ManifestTimings {

@@ -24,6 +24,7 @@ pub(super) struct Recorder {
     completed: Arc<Completed<SubtaskPart>>,
     path: String,
     bytes: Bytes,
+    checksum: u64,
     step: Step,
     /// What follows the manifest.
     append: Append,
@@ -64,7 +65,7 @@ impl Recorder {
         cx: &mut Cx<'_>,
     ) -> Recorder {
         let (id, owner) = (completed.barrier.id, completed.barrier.attempt);
-        let manifest = super::record::manifest(&completed, attempt);
+        let manifest = super::record::manifest(&completed, lineage.base, attempt);
         let bytes = manifest.encode();
         let path = manifest.path();
         let checksum = Manifest::checksum(&bytes);
@@ -80,12 +81,17 @@ impl Recorder {
         let append = Append::new(lineage.next_slot, entry, tries);
         let ticket = cx.ask(StorageRequest::Create { path: path.clone(), bytes: bytes.clone() });
         let step = Step::Manifest { ticket, tries_left: tries };
-        Recorder { completed, path, bytes, step, append, calls: LogCalls::default() }
+        Recorder { completed, path, bytes, checksum, step, append, calls: LogCalls::default() }
     }
 
     /// The checkpoint.
     pub(super) fn completed(&self) -> &Arc<Completed<SubtaskPart>> {
         &self.completed
+    }
+
+    /// The xxh3 of its manifest.
+    pub(super) fn checksum(&self) -> u64 {
+        self.checksum
     }
 
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, Ticket};
 use crate::plan::{Plan, Role};
 use crate::time::Time;
-use flott_checkpoint::{CheckpointId, Completed, Coordinator, Event, SubtaskId, Tried};
+use flott_checkpoint::{CheckpointId, Completed, Coordinator, CoordinatorEvent as Event, SubtaskId, Tried};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

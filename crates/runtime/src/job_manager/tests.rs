@@ -1,1 +1,12 @@
+//! The job manager against scripted workers and an in-memory storage that loses answers, fails and waits. Each test states a
+//! promise; what is random is seeded, and a failing seed is named.
 
+mod checkpoints;
+mod ending;
+mod failures;
+mod lost_mail;
+mod restore;
+mod rig;
+mod shapes;
+mod store;
+mod two_processes;

@@ -53,17 +53,27 @@ const SKIPPED: KeyError =
 ///
 /// # Errors
 /// [`KeyError`] if it holds a float, a map, or a field that is left out at run time, or if its `Serialize` fails.
+#[inline]
 pub fn encode_key<K: Serialize + ?Sized>(key: &K) -> Result<KeyBytes, KeyError> {
     let mut bytes = KeyBytes::new();
-    key.serialize(&mut Encoder { bytes: &mut bytes })?;
+    let mut encoder = Encoder { bytes: &mut bytes, first_text: None };
+    key.serialize(&mut encoder)?;
+    // A text alone needs no length to be told from others, and without one it can be hashed where it lies.
+    let prefix = size_of::<u32>();
+    if encoder.first_text.is_some_and(|length| length + prefix == bytes.len()) {
+        bytes.drain(..prefix);
+    }
     Ok(bytes)
 }
 
 struct Encoder<'a> {
     bytes: &'a mut KeyBytes,
+    /// The length of the string or byte string that the encoding begins with.
+    first_text: Option<usize>,
 }
 
 impl Encoder<'_> {
+    #[inline]
     fn length(&mut self, length: usize) -> Result<(), KeyError> {
         let length = u32::try_from(length).map_err(|_| KeyError::TooLong)?;
         self.bytes.extend_from_slice(&length.to_le_bytes());
@@ -97,57 +107,73 @@ impl<'e, 'a> ser::Serializer for &'e mut Encoder<'a> {
     fixed_width!(serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64, serialize_i128: i128,
         serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64, serialize_u128: u128);
 
+    #[inline]
     fn serialize_bool(self, value: bool) -> Result<(), KeyError> {
         self.serialize_u8(u8::from(value))
     }
 
+    #[inline]
     fn serialize_f32(self, _: f32) -> Result<(), KeyError> {
         Err(FLOAT)
     }
 
+    #[inline]
     fn serialize_f64(self, _: f64) -> Result<(), KeyError> {
         Err(FLOAT)
     }
 
+    #[inline]
     fn serialize_char(self, value: char) -> Result<(), KeyError> {
         self.serialize_u32(value.into())
     }
 
+    #[inline]
     fn serialize_str(self, value: &str) -> Result<(), KeyError> {
         self.serialize_bytes(value.as_bytes())
     }
 
+    #[inline]
     fn serialize_bytes(self, value: &[u8]) -> Result<(), KeyError> {
+        if self.bytes.is_empty() {
+            self.first_text = Some(value.len());
+        }
         self.length(value.len())?;
         self.bytes.extend_from_slice(value);
         Ok(())
     }
 
+    #[inline]
     fn serialize_none(self) -> Result<(), KeyError> {
         self.serialize_u8(0)
     }
 
+    #[inline]
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), KeyError> {
         self.bytes.push(1);
         value.serialize(self)
     }
 
+    #[inline]
     fn serialize_unit(self) -> Result<(), KeyError> {
         Ok(())
     }
 
+    #[inline]
     fn serialize_unit_struct(self, _: &'static str) -> Result<(), KeyError> {
         Ok(())
     }
 
+    #[inline]
     fn serialize_unit_variant(self, _: &'static str, index: u32, _: &'static str) -> Result<(), KeyError> {
         self.serialize_u32(index)
     }
 
+    #[inline]
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Result<(), KeyError> {
         value.serialize(self)
     }
 
+    #[inline]
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
         self,
         _: &'static str,
@@ -159,33 +185,40 @@ impl<'e, 'a> ser::Serializer for &'e mut Encoder<'a> {
         value.serialize(self)
     }
 
+    #[inline]
     fn serialize_seq(self, _: Option<usize>) -> Result<Counted<'e, 'a>, KeyError> {
         let start = self.bytes.len();
         self.length(0)?;
         Ok(Counted { encoder: self, start, count: 0 })
     }
 
+    #[inline]
     fn serialize_tuple(self, _: usize) -> Result<Self, KeyError> {
         Ok(self)
     }
 
+    #[inline]
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, KeyError> {
         Ok(self)
     }
 
+    #[inline]
     fn serialize_tuple_variant(self, _: &'static str, index: u32, _: &'static str, _: usize) -> Result<Self, KeyError> {
         self.bytes.extend_from_slice(&index.to_le_bytes());
         Ok(self)
     }
 
+    #[inline]
     fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, KeyError> {
         Err(MAP)
     }
 
+    #[inline]
     fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, KeyError> {
         Ok(self)
     }
 
+    #[inline]
     fn serialize_struct_variant(
         self,
         _: &'static str,
@@ -213,11 +246,13 @@ impl ser::SerializeSeq for Counted<'_, '_> {
     type Ok = ();
     type Error = KeyError;
 
+    #[inline]
     fn serialize_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), KeyError> {
         self.count += 1;
         value.serialize(&mut *self.encoder)
     }
 
+    #[inline]
     fn end(self) -> Result<(), KeyError> {
         let count = u32::try_from(self.count).map_err(|_| KeyError::TooLong)?.to_le_bytes();
         let place = self.encoder.bytes.get_mut(self.start..self.start + count.len()).expect("written at the start");
@@ -233,10 +268,14 @@ macro_rules! positional {
                 type Ok = ();
                 type Error = KeyError;
 
+
+                #[inline]
                 fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), KeyError> {
                     value.serialize(&mut **self)
                 }
 
+
+                #[inline]
                 fn end(self) -> Result<(), KeyError> {
                     Ok(())
                 }
@@ -252,14 +291,20 @@ macro_rules! named {
                 type Ok = ();
                 type Error = KeyError;
 
+
+                #[inline]
                 fn serialize_field<T: Serialize + ?Sized>(&mut self, _: &'static str, value: &T) -> Result<(), KeyError> {
                     value.serialize(&mut **self)
                 }
 
+
+                #[inline]
                 fn skip_field(&mut self, _: &'static str) -> Result<(), KeyError> {
                     Err(SKIPPED)
                 }
 
+
+                #[inline]
                 fn end(self) -> Result<(), KeyError> {
                     Ok(())
                 }

@@ -5,7 +5,7 @@
 //! ```
 //! A run's length lets a reader skip the groups it does not want. What an entry is depends on the kind of the state.
 
-use super::bytes::Cursor;
+use super::cursor::Cursor;
 use super::{SegmentError, StateName};
 use bytes::Bytes;
 use flott_checkpoint::KeyGroup;
@@ -167,7 +167,10 @@ impl BlockBuilder {
         if self.raw.is_empty() {
             return None;
         }
-        let whole = std::mem::replace(self, Self::new(self.kind));
+        // After a full block another one is likely, of the same size.
+        let capacity = if self.raw.len() < TARGET_BLOCK { 0 } else { TARGET_BLOCK + TARGET_BLOCK / 16 };
+        let next = Self { raw: Vec::with_capacity(capacity), ..Self::new(self.kind) };
+        let whole = std::mem::replace(self, next);
         Some(RawBlock { kind: whole.kind, bytes: whole.raw, groups: whole.groups, entries: whole.entries })
     }
 }

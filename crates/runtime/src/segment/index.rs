@@ -3,7 +3,7 @@
 //! The decoder takes any bytes: it never panics, and allocates in proportion to what it was given.
 
 use super::block::{Compression, unpack};
-use super::bytes::{Cursor, put_text};
+use super::cursor::{Cursor, put_text};
 use super::{Block, BlockKind, Declaration, SegmentError, StateKind, StateName};
 use bytes::Bytes;
 use flott_checkpoint::CheckpointId;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 pub(super) const PART: &str = "footer";
 const HEADER_LENGTH: u64 = super::writer::HEADER_LENGTH as u64;
-const STATE_RECORD: usize = 4 + 4 + 1 + 8 + 4 + 4 + 4;
+const STATE_RECORD: usize = 4 + 4 + 1 + 8 + 2 + 2 + 4 + 4 + 4;
 const BLOCK_RECORD: usize = PIECE_RECORD + 1 + 2 + 2 + 4;
 const BLOB_RECORD: usize = 4 + 4 + 4 + 4;
 const PIECE_RECORD: usize = 8 + 4 + 4 + 1 + 8;
@@ -87,6 +87,8 @@ pub struct StateSection {
     pub declaration: Declaration,
     /// The checkpoint that this section adds to; `None` if it is full, and older segments are not to be read for it.
     pub base: Option<CheckpointId>,
+    /// The key groups that this section speaks for: those of the worker that wrote it.
+    pub owned: Range<u16>,
     /// Its blocks, all deletes before all puts: apply them in this order.
     pub blocks: Vec<BlockEntry>,
 }
@@ -155,11 +157,13 @@ impl Footer {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&(self.states.len() as u32).to_le_bytes());
-        for StateSection { declaration, base, blocks } in &self.states {
+        for StateSection { declaration, base, owned, blocks } in &self.states {
             put_text(&mut out, &declaration.name.operator);
             put_text(&mut out, &declaration.name.state);
             out.push(declaration.kind.code());
             out.extend_from_slice(&base.map_or(FULL, |base| base.0).to_le_bytes());
+            out.extend_from_slice(&owned.start.to_le_bytes());
+            out.extend_from_slice(&owned.end.to_le_bytes());
             put_text(&mut out, &declaration.key_shape.to_string());
             put_text(&mut out, &declaration.value_shape.to_string());
             out.extend_from_slice(&(blocks.len() as u32).to_le_bytes());
@@ -224,6 +228,7 @@ fn state_section(cursor: &mut Cursor<'_>, content: &Range<u64>) -> Result<StateS
     let name = Arc::new(StateName::new(cursor.text()?, cursor.text()?));
     let kind = StateKind::from_code(cursor.u8()?).ok_or(cursor.malformed("a kind of state that does not exist"))?;
     let base = Some(cursor.u64()?).filter(|base| *base != FULL).map(CheckpointId);
+    let owned = cursor.u16()?..cursor.u16()?;
     let key_shape = cursor.text()?.parse().map_err(|_| cursor.malformed("a key shape that is none"))?;
     let value_shape = cursor.text()?.parse().map_err(|_| cursor.malformed("a value shape that is none"))?;
     let count = cursor.count(BLOCK_RECORD)?;
@@ -240,7 +245,7 @@ fn state_section(cursor: &mut Cursor<'_>, content: &Range<u64>) -> Result<StateS
     if !blocks.is_sorted_by_key(|block| block.kind) {
         return Err(cursor.malformed("deletes after puts"));
     }
-    Ok(StateSection { declaration: Declaration { name, kind, key_shape, value_shape }, base, blocks })
+    Ok(StateSection { declaration: Declaration { name, kind, key_shape, value_shape }, base, owned, blocks })
 }
 
 fn blob_section(cursor: &mut Cursor<'_>, content: &Range<u64>) -> Result<BlobSection, SegmentError> {

@@ -1,6 +1,6 @@
 //! Finds and checks the index of a segment, given ranges of its bytes: first the trailer, then the footer.
 
-use super::bytes::Cursor;
+use super::cursor::Cursor;
 use super::index::{Footer, PART};
 use super::writer::HEADER_LENGTH;
 use super::{END_MAGIC, MAGIC, SegmentError, VERSION};
@@ -22,14 +22,20 @@ fn trailer(tail: &[u8], file_length: u64) -> Result<Trailer, SegmentError> {
     if cursor.take(END_MAGIC.len())? != END_MAGIC {
         return Err(SegmentError::NotASegment("its last bytes are not those of a segment"));
     }
-    if version > VERSION {
-        return Err(SegmentError::NewerVersion { found: version });
-    }
+    check_version(version)?;
     let end = file_length.checked_sub(TRAILER_LENGTH as u64);
     let start = end.and_then(|end| end.checked_sub(length)).filter(|start| *start >= HEADER_LENGTH as u64);
     match (start, end) {
         (Some(start), Some(end)) => Ok(Trailer { footer: start..end, checksum }),
         _ => Err(SegmentError::malformed("trailer", "the footer is longer than the file")),
+    }
+}
+
+fn check_version(found: u32) -> Result<(), SegmentError> {
+    match found {
+        VERSION => Ok(()),
+        found if found > VERSION => Err(SegmentError::NewerVersion { found }),
+        _ => Err(SegmentError::malformed("version", "a version that never was")),
     }
 }
 
@@ -50,10 +56,10 @@ fn check_header(bytes: &[u8]) -> Result<(), SegmentError> {
     if cursor.take(MAGIC.len())? != MAGIC {
         return Err(SegmentError::NotASegment("its first bytes are not those of a segment"));
     }
+    check_version(cursor.u32()?)?;
     match cursor.u32()? {
-        VERSION => Ok(()),
-        found if found > VERSION => Err(SegmentError::NewerVersion { found }),
-        _ => Err(SegmentError::malformed("header", "a version that never was")),
+        0 => Ok(()),
+        _ => Err(cursor.malformed("its reserved bytes are not zero")),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{Declaration, END_MAGIC, EncodedBlock, MAGIC, MAX_BLOCK, SegmentError
 use bytes::Bytes;
 use flott_checkpoint::CheckpointId;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
@@ -19,6 +20,8 @@ pub struct StateHeader {
     pub declaration: Declaration,
     /// The base that the cut really used; `None` if the section is full.
     pub base: Option<CheckpointId>,
+    /// The key groups of the worker, [`crate::key::KeySpace::owned`].
+    pub owned: Range<u16>,
 }
 
 /// The finished file, for the manifest.
@@ -102,10 +105,10 @@ impl SegmentAssembler {
     /// [`SegmentError::Undeclared`] if a state has blocks and no declaration.
     pub fn finish(mut self) -> Result<(Bytes, SegmentSummary), SegmentError> {
         let mut footer = Footer::default();
-        for (name, StateHeader { declaration, base }) in std::mem::take(&mut self.headers) {
+        for (name, StateHeader { declaration, base, owned }) in std::mem::take(&mut self.headers) {
             let mut blocks = self.blocks.remove(&name).unwrap_or_default();
             blocks.sort_by_key(|block| block.kind);
-            footer.states.push(StateSection { declaration, base, blocks });
+            footer.states.push(StateSection { declaration, base, owned, blocks });
         }
         if let Some((name, _)) = self.blocks.pop_first() {
             return Err(SegmentError::Undeclared((*name).clone()));

@@ -9,16 +9,21 @@ use crate::key::Shape;
 use crate::segment::{BlockBuilder, BlockKind, Compressor, EncodedBlock, SegmentOut, StateName};
 use flott_checkpoint::KeyGroup;
 use rmp_serde::decode::ReadReader;
+use rmp_serde::encode::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::ser::Error as _;
 use std::sync::Arc;
+
+/// Lengths in a segment are `u32`.
+const LARGEST_ENTRY: usize = 1 << 30;
 
 /// How the identity and the content of an entry are written.
 pub(crate) trait EntryFormat<K, V> {
     /// What tells the entry from all others.
-    fn write_key(out: &mut Vec<u8>, key: &K) -> Result<(), rmp_serde::encode::Error>;
+    fn write_key(out: &mut Vec<u8>, key: &K) -> Result<(), Error>;
     /// The rest.
-    fn write_value(out: &mut Vec<u8>, value: &V) -> Result<(), rmp_serde::encode::Error>;
+    fn write_value(out: &mut Vec<u8>, value: &V) -> Result<(), Error>;
     /// The shapes of the user's key and value.
     fn shapes(key: &K, value: &V) -> (Shape, Shape);
 }
@@ -96,12 +101,10 @@ impl<F> BlockSink<F> {
         }
     }
 
-    fn write(
-        &mut self,
-        lane: Lane,
-        group: u16,
-        entry: impl FnOnce(&mut Vec<u8>) -> Result<(), rmp_serde::encode::Error>,
-    ) {
+    fn write(&mut self, lane: Lane, group: u16, entry: impl FnOnce(&mut Vec<u8>) -> Result<(), Error>) {
+        if self.failed.is_some() {
+            return;
+        }
         match self.lane(lane).entry(group, entry) {
             Ok(None) => {}
             Ok(Some(full)) => {
@@ -110,8 +113,9 @@ impl<F> BlockSink<F> {
                 self.ready.push(block);
             }
             Err(error) => {
-                let error = || StateError::Encode((*self.name).clone(), error.to_string());
-                self.failed.get_or_insert_with(error);
+                // The checkpoint will be declined: nothing of it is worth its memory.
+                *self = Self::new(Arc::clone(&self.name));
+                self.failed = Some(StateError::Encode((*self.name).clone(), error.to_string()));
             }
         }
     }
@@ -127,8 +131,10 @@ impl<K, V, F: EntryFormat<K, V>> EntrySink<K, V> for BlockSink<F> {
             self.shapes.1.merge(value_shape);
         }
         self.write(lane, group, |out| {
+            let start = out.len();
             F::write_key(out, key)?;
-            F::write_value(out, value)
+            F::write_value(out, value)?;
+            if out.len() - start > LARGEST_ENTRY { Err(Error::custom("it is larger than 1 GiB")) } else { Ok(()) }
         });
     }
 
@@ -138,7 +144,7 @@ impl<K, V, F: EntryFormat<K, V>> EntrySink<K, V> for BlockSink<F> {
 }
 
 /// Writes one value as MessagePack with field names.
-pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), rmp_serde::encode::Error> {
+pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
     rmp_serde::encode::write_named(out, value)
 }
 

@@ -9,12 +9,12 @@ use super::{
     Block, Declaration, HeapTimers, SegmentOut, SharedTable, StateBackend, StateError, StateKind, StateName, Table,
     TimerDeclaration, Value, ValueDeclaration, ValueState,
 };
-use crate::key::{Key, KeySpace, Shape, hash_key};
+use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -100,18 +100,17 @@ where
             let name = (*self.name).clone();
             return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
         }
-        self.key_shape.merge(stored.key_shape.clone());
         self.value_shape.merge(stored.value_shape.clone());
-        Ok(())
+        self.check_shape(stored.key_shape.clone())
     }
 
-    /// Compares the shape of a key read back as this job's type with the shape in the checkpoint.
-    pub(super) fn check_shape(&mut self, read: Shape) -> Result<(), StateError> {
-        if !self.key_shape.agrees_with(&read) {
-            let (stored, declared) = (self.key_shape.to_string(), read.to_string());
+    /// Compares the shape in the checkpoint with that of a key read back as this job's type.
+    pub(super) fn check_shape(&mut self, other: Shape) -> Result<(), StateError> {
+        if !self.key_shape.agrees_with(&other) {
+            let (stored, declared) = (self.key_shape.to_string(), other.to_string());
             return Err(StateError::KeyShape { name: (*self.name).clone(), stored, declared });
         }
-        self.key_shape.merge(read);
+        self.key_shape.merge(other);
         Ok(())
     }
 
@@ -139,8 +138,9 @@ where
     ) -> Result<Progress, StateError> {
         let Some(epoch) = self.epoch_of(id) else { return Ok(Progress::Done) };
         let progress = self.entries.scan(epoch, budget);
-        if let Some(sink) = self.entries.sink(epoch) {
-            sink.flush(out)?;
+        if let Some(Err(error)) = self.entries.sink(epoch).map(|sink| sink.flush(out)) {
+            self.abort(id);
+            return Err(error);
         }
         if progress == Progress::Done
             && let Some(sink) = self.entries.finish(epoch)
@@ -198,6 +198,17 @@ impl<K: Key> TableKey for K {
     fn bucket_hash(&self, seed: u64) -> u64 {
         hash_key(seed, self).expect("this key was hashed when it came in")
     }
+
+    #[inline]
+    fn is(&self, other: &Self) -> bool {
+        let same = self == other;
+        debug_assert_eq!(
+            same,
+            encode_key(self) == encode_key(other),
+            "keys must be equal exactly if they serialize alike: check the Eq and Serialize of the key type"
+        );
+        same
+    }
 }
 
 /// Key and value, both whole.
@@ -230,11 +241,11 @@ impl<K: Key, V: Value> Table for ValueTable<K, V> {
         self.0.expect(stored)
     }
 
-    fn restore(&mut self, block: &Block) -> Result<(), StateError> {
+    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
         let name = Arc::clone(&self.0.name);
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.0.space.owns(group) {
+            if !self.0.space.owns(group) || !groups.contains(&group.0) {
                 continue;
             }
             let mut reader = EntryReader::new(entries, &name, group);
@@ -246,7 +257,7 @@ impl<K: Key, V: Value> Table for ValueTable<K, V> {
                 }
                 let place = Place { group: group.0, bucket_hash: checked_place(&self.0.space, &name, group, &key)? };
                 match block.kind {
-                    BlockKind::Deletes => drop(self.0.entries.remove(place, |entry| entry.key == key)),
+                    BlockKind::Deletes => drop(self.0.entries.remove(place, |entry| entry.key.is(&key))),
                     BlockKind::Puts => {
                         let value: V = reader.value()?;
                         put(&mut self.0.entries, place, key, value);
@@ -334,7 +345,7 @@ impl<K: Key, V: Value> HeapValue<K, V> {
     pub fn with_guard<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<ValueGuard<'_, K, V>>) -> R) -> R {
         let mut table: RefMut<'_, ValueTable<K, V>> = self.table.borrow_mut();
         let place = table.place(hash);
-        look(table.0.entries.guard(place, |entry| entry.key == *key).map(ValueGuard))
+        look(table.0.entries.guard(place, |entry| entry.key.is(key)).map(ValueGuard))
     }
 
     /// The erased face of this state.
@@ -355,7 +366,7 @@ impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
     #[inline]
     fn read<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<&V>) -> R) -> Result<R, StateError> {
         let table = self.table.borrow();
-        Ok(look(table.0.entries.find(table.place(hash), |entry| entry.key == *key).map(|entry| &entry.value)))
+        Ok(look(table.0.entries.find(table.place(hash), |entry| entry.key.is(key)).map(|entry| &entry.value)))
     }
 
     #[inline]
@@ -380,7 +391,7 @@ impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
     fn remove(&mut self, hash: u64, key: &K) -> Result<Option<V>, StateError> {
         let mut table = self.table.borrow_mut();
         let place = table.place(hash);
-        Ok(table.0.entries.remove(place, |entry| entry.key == *key).map(|(_, value)| value))
+        Ok(table.0.entries.remove(place, |entry| entry.key.is(key)).map(|(_, value)| value))
     }
 }
 

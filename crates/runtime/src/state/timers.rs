@@ -15,6 +15,7 @@ use flott_checkpoint::{CheckpointId, Kind};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -81,7 +82,7 @@ impl<K: Key> TimerTable<K> {
 
     fn delete(&mut self, hash: u64, key: &K, time: i64) -> bool {
         let place = self.place(hash, time);
-        let is = |entry: &Entry<Timer<K>, ()>| entry.key.time == time && entry.key.key == *key;
+        let is = |entry: &Entry<Timer<K>, ()>| entry.key.time == time && entry.key.key.is(key);
         self.snapshots.entries.remove(place, is).is_some()
     }
 
@@ -114,7 +115,7 @@ impl<K: Key> TimerTable<K> {
         }
     }
 
-    fn next(&mut self) -> Option<i64> {
+    fn next_time(&mut self) -> Option<i64> {
         loop {
             let Reverse((time, hash)) = *self.queue.peek()?;
             let (place, seed) = (self.place(hash, time), self.snapshots.space.seed);
@@ -136,11 +137,11 @@ impl<K: Key> Table for TimerTable<K> {
         self.snapshots.expect(stored)
     }
 
-    fn restore(&mut self, block: &Block) -> Result<(), StateError> {
+    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
         let name = Arc::clone(&self.snapshots.name);
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.snapshots.space.owns(group) {
+            if !self.snapshots.space.owns(group) || !groups.contains(&group.0) {
                 continue;
             }
             let mut reader = EntryReader::new(entries, &name, group);
@@ -230,7 +231,7 @@ impl<K: Key> TimerState<K> for HeapTimers<K> {
         Ok(self.table.borrow_mut().pop_due(now))
     }
 
-    fn next(&mut self) -> Option<i64> {
-        self.table.borrow_mut().next()
+    fn next_time(&mut self) -> Option<i64> {
+        self.table.borrow_mut().next_time()
     }
 }

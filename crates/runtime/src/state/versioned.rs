@@ -30,6 +30,12 @@ pub(crate) const RESTORED: Epoch = 0;
 pub(crate) trait TableKey: Eq + Clone {
     /// The hash that chooses the bucket; asked for again whenever a group grows.
     fn bucket_hash(&self, seed: u64) -> u64;
+
+    /// Whether both are one key.
+    #[inline]
+    fn is(&self, other: &Self) -> bool {
+        self == other
+    }
 }
 
 /// Where a snapshot goes. Puts and deletes come in any order: a reader applies all deletes of a segment first.
@@ -142,7 +148,7 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
     pub(crate) fn slot(&mut self, place: Place, key: K, init: impl FnOnce() -> V) -> (&mut V, bool) {
         let index = self.index(place.group);
         let group = self.groups.get_mut(index).expect("a record came to a worker that owns its key group");
-        match group.table.find_entry(place.bucket_hash, |entry| entry.key == key) {
+        match group.table.find_entry(place.bucket_hash, |entry| entry.key.is(&key)) {
             Ok(found) => {
                 let position = (index, place.group);
                 let guard =
@@ -186,17 +192,17 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
             return Progress::Done;
         };
         handle.emit_deletions(&mut budget);
-        while budget > 0 {
-            let Some(Group { table, dirty }) = self.groups.get(handle.group) else {
-                return Progress::Done;
-            };
+        while let Some(Group { table, dirty }) = self.groups.get(handle.group) {
+            if budget == 0 {
+                return Progress::More;
+            }
             if dirty.is_clean(handle.cut.base) {
                 handle.next_group();
             } else {
                 handle.walk(table, dirty, self.first_group, &mut budget);
             }
         }
-        Progress::More
+        Progress::Done
     }
 
     /// What a handle wrote and nobody took yet.

@@ -109,7 +109,7 @@ impl SubtaskBuilder {
         let timers: HeapTimers<K> =
             declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
         let handle = RefCell::new(timers.clone());
-        self.timers.push(Box::new(move || handle.borrow_mut().next()));
+        self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)
     }
 

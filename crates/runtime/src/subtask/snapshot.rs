@@ -4,6 +4,7 @@ use super::sinks::SinkPort;
 use super::{Subtask, TOKENS};
 use crate::control::{ChannelPart, PartTimings, Report, SplitPart, SubtaskPart};
 use crate::error::Result;
+use crate::key::KeySpace;
 use crate::outbox::Outbox;
 use crate::segment::{EncodedBlock, SegmentOut, StateHeader};
 use crate::state::Progress;
@@ -11,6 +12,7 @@ use crate::time::Time;
 use crate::worker::{SegmentState, Segments};
 use flott_checkpoint::{Barrier, CheckpointId, SubtaskId};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// See the head of this file.
 pub(super) struct Part {
@@ -83,8 +85,9 @@ impl Subtask {
     pub(super) fn advance_parts(&mut self, segments: &mut Segments, now: Time, outbox: &mut Outbox) -> Result<bool> {
         let mut more = false;
         let mut index = 0;
+        let owned = KeySpace::of_attempt(&self.attempt, self.id.index).owned;
         while let Some(part) = self.parts.get_mut(index) {
-            match advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, segments, now)? {
+            match advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, &owned, segments, now)? {
                 Advance::More => more = true,
                 Advance::Wait => {}
                 Advance::Done => {
@@ -124,6 +127,7 @@ fn advance(
     tables: &[crate::state::SharedTable],
     sinks: &[SinkPort],
     budget: usize,
+    owned: &Range<u16>,
     segments: &mut Segments,
     now: Time,
 ) -> Result<Advance> {
@@ -146,7 +150,7 @@ fn advance(
                 Ok(Progress::More) => {}
                 Ok(Progress::Done) => {
                     let base = part.bases.get(index).copied().flatten();
-                    segments.declare(id, StateHeader { declaration: table.declaration(), base });
+                    segments.declare(id, StateHeader { declaration: table.declaration(), base, owned: owned.clone() });
                     part.stage = Stage::Scan(index + 1);
                 }
                 Err(error) => return Ok(Advance::Failed(format!("a state cannot be stored: {error}"))),

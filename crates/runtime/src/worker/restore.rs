@@ -11,12 +11,13 @@ use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
-use crate::segment::{BlockEntry, BlockKind, Footer, TRAILER_LENGTH, footer_range};
+use crate::key::KeySpace;
+use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
-use crate::subtask::{RestoredPart, Subtask, TOKENS, older_name, stored_name};
+use crate::subtask::{RestoredPart, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
-use flott_checkpoint::{CheckpointId, SubtaskId};
+use flott_checkpoint::SubtaskId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -49,8 +50,15 @@ struct Blocks {
     blob: Vec<u8>,
 }
 
+/// The segments of one worker, oldest checkpoint first, and where they are.
+#[derive(Default)]
+struct Chain {
+    paths: Vec<String>,
+    footers: Vec<Vec<Footer>>,
+}
+
 enum Piece {
-    Block { path: String, entry: BlockEntry, table: SharedTable },
+    Block { path: String, entry: BlockEntry, groups: std::ops::Range<u16>, table: SharedTable },
     Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool },
 }
 
@@ -166,9 +174,11 @@ impl Restoring {
 
     fn plan_blocks(&mut self, restore: &Restore, subtasks: &[Subtask]) -> Result<Blocks> {
         let mut blocks = Blocks::default();
+        let chain = self.chain(restore);
+        let space = KeySpace::of_attempt(&self.attempt, self.worker);
         for subtask in subtasks {
             for table in subtask.tables() {
-                self.plan_table(restore, table, &mut blocks)?;
+                plan_table(restore, &chain, &space, &self.attempt, table, &mut blocks)?;
             }
             for operator in subtask.sink_operators() {
                 self.plan_tokens(restore, operator, &mut blocks);
@@ -177,60 +187,22 @@ impl Restoring {
         Ok(blocks)
     }
 
-    /// The blocks of one state: the chain of its increments back to a full part, then forward.
-    fn plan_table(&self, restore: &Restore, table: &SharedTable, blocks: &mut Blocks) -> Result<()> {
-        let declared = table.borrow().declaration();
-        let stored = stored_name(&self.attempt, &declared.name);
-        let mut chain = Vec::new();
-        let mut id = Some(restore.checkpoint);
-        while let Some(checkpoint) = id {
-            let Some((path, section)) = self.section(restore, checkpoint, &stored)? else { break };
-            table.borrow_mut().expect(&section.declaration).map_err(|error| {
-                let hint = "restore with the types that wrote it, or start over with --restore none";
-                Error::unusable(error.to_string())
-                    .at_operator(&declared.name.operator)
-                    .at_checkpoint(checkpoint)
-                    .hint(hint)
-            })?;
-            chain.push((path, section.blocks.clone()));
-            id = section.base;
-        }
-        for (path, entries) in chain.into_iter().rev() {
-            let in_order = |kind: BlockKind| entries.iter().filter(move |entry| entry.kind == kind);
-            for entry in in_order(BlockKind::Deletes).chain(in_order(BlockKind::Puts)) {
-                blocks.waiting.push_back(Piece::Block {
-                    path: path.clone(),
-                    entry: entry.clone(),
-                    table: SharedTable::clone(table),
-                });
+    /// This worker's segments, oldest checkpoint first.
+    fn chain(&self, restore: &Restore) -> Chain {
+        let mut chain = Chain::default();
+        for manifest in restore.manifests.values() {
+            let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
+            if let Some(blob) = own.filter_map(|part| part.segment.as_ref()).next() {
+                let footer = self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
+                chain.paths.push(blob.path.clone());
+                chain.footers.push(vec![footer.clone()]);
             }
         }
-        Ok(())
-    }
-
-    /// Where a state lies in this worker's segment of a checkpoint; `None` if that checkpoint does not know the state.
-    fn section(
-        &self,
-        restore: &Restore,
-        id: CheckpointId,
-        stored: &crate::segment::StateName,
-    ) -> Result<Option<(String, &crate::segment::StateSection)>> {
-        let manifest = restore.manifests.get(&id).ok_or_else(|| {
-            Error::unusable(format!(
-                "checkpoint {} builds on checkpoint {id}, whose manifest is gone",
-                restore.checkpoint
-            ))
-        })?;
-        let Some(&vertex) = manifest.vertex_of.get(&stored.operator) else { return Ok(None) };
-        let part = manifest.parts.get(&SubtaskId { vertex, index: self.worker });
-        let Some(blob) = part.and_then(|part| part.segment.as_ref()) else { return Ok(None) };
-        let footer = self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
-        let section = footer.state(&stored.operator, &stored.state);
-        Ok(section.map(|section| (blob.path.clone(), section)))
+        chain
     }
 
     fn plan_tokens(&self, restore: &Restore, operator: &str, blocks: &mut Blocks) {
-        let stored = older_name(&self.attempt, operator);
+        let stored = stored_operator(&self.attempt, restore, operator);
         let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return };
         let Some(&vertex) = manifest.vertex_of.get(stored) else { return };
         for part in manifest.parts.values().filter(|part| part.subtask.vertex == vertex) {
@@ -281,11 +253,11 @@ impl Piece {
 impl Blocks {
     fn apply(&mut self, piece: &Piece, bytes: Bytes) -> Result<()> {
         match piece {
-            Piece::Block { path, entry, table } => {
+            Piece::Block { path, entry, groups, table } => {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
-                table.restore(&block).map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
+                table.restore(&block, groups).map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
             }
             Piece::Blob { path, operator, piece, last } => {
                 let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
@@ -303,12 +275,40 @@ impl Blocks {
     }
 }
 
+/// The blocks of one state, in the order in which they are to be applied.
+fn plan_table(
+    restore: &Restore,
+    chain: &Chain,
+    space: &KeySpace,
+    attempt: &Attempt,
+    table: &SharedTable,
+    blocks: &mut Blocks,
+) -> Result<()> {
+    let declared = table.borrow().declaration();
+    let operator = &declared.name.operator;
+    let stored = StateName::new(stored_operator(attempt, restore, operator), declared.name.state.clone());
+    let unusable = |error: String| {
+        let hint = "restore with the types that wrote it, or start over with --restore none";
+        Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(hint)
+    };
+    let newest = chain.footers.last().and_then(|segments| segments.first());
+    if let Some(section) = newest.and_then(|footer| footer.state(&stored.operator, &stored.state)) {
+        table.borrow_mut().expect(&section.declaration).map_err(|error| unusable(error.to_string()))?;
+    }
+    let plan = restore_plan(&chain.footers, &stored, space.owned.clone()).map_err(|error| unusable(error.to_string()))?;
+    for Apply { link, block, groups, .. } in plan {
+        let path = chain.paths.get(link).expect("a plan names links of its chain").clone();
+        blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
+    }
+    Ok(())
+}
+
 /// Positions, watermarks, ends of data and tokens of one subtask.
 fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<String, Vec<Token>>, worker: u16) {
     let manifest =
         restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
     let parts = &manifest.parts;
-    let splits = subtask.stored_source().and_then(|stored| {
+    let splits = subtask.stored_source(restore).and_then(|stored| {
         let all = parts.values().filter_map(|part| part.splits.get(&stored));
         let mut union = all.peekable();
         union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())

@@ -1,0 +1,244 @@
+//! Reads files: lines or CSV records, one file a split.
+//!
+//! The name of a split is the file's path below the pattern's fixed directory (the components before the first one with a
+//! wildcard; for a pattern without wildcards, the directory of the file), with `/`. So an input directory can be moved, with
+//! the pattern, and the job resumes; a pattern that begins its wildcards elsewhere gives other names.
+//!
+//! A file must not change once it is seen. Its fingerprint goes into each position; what changed since is refused, because
+//! reading on in another file would silently skip or repeat records.
+
+use super::csv_reader::{Csv, CsvReader};
+use super::file_bytes::FileBytes;
+use super::line_reader::LineReader;
+use crate::error::{Error, ErrorKind, Result};
+use crate::io::{Files, failed_at};
+use crate::record::Record;
+use crate::source::{BoxedReader, Source, SourceContext};
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// Reads the event time off a record.
+pub type TimestampOf<T> = Arc<dyn Fn(&T) -> Timestamp + Send + Sync>;
+
+/// A source that reads all files that match a glob pattern (`*`, `?`, `[a-z]`, `**`). Made by [`FileSource::lines`] and
+/// [`FileSource::csv`]. Replayable and bounded. Hidden files (also those in hidden directories) do not match, unless the
+/// pattern itself has a name that begins with a dot: so the output of a running job can be read.
+#[derive(Clone)]
+pub struct FileSource<F = ()> {
+    pattern: String,
+    pub(super) format: F,
+}
+
+/// One record a line.
+#[derive(Clone, Default)]
+pub struct Lines {
+    timestamp: Option<TimestampOf<String>>,
+}
+
+impl FileSource {
+    /// Each line is a record, without its end (`\n` or `\r\n`); the last line may lack one. UTF-8; a byte order mark is
+    /// skipped. A line of more than 16 MiB is an error.
+    pub fn lines(pattern: impl Into<String>) -> FileSource<Lines> {
+        FileSource { pattern: pattern.into(), format: Lines::default() }
+    }
+
+    /// Each CSV record (RFC 4180) is a record of type `T`: a struct by the names of the header in the first line, a tuple by
+    /// order. Empty lines are skipped. See [`FileSource::delimiter`] and [`FileSource::headers`].
+    pub fn csv<T: Record>(pattern: impl Into<String>) -> FileSource<Csv<T>> {
+        FileSource { pattern: pattern.into(), format: Csv::default() }
+    }
+}
+
+impl FileSource<Lines> {
+    /// Takes the event time of each record from it.
+    #[must_use]
+    pub fn timestamp(mut self, of: impl Fn(&String) -> Timestamp + Send + Sync + 'static) -> Self {
+        self.format.timestamp = Some(Arc::new(of));
+        self
+    }
+}
+
+/// Where a file stands. Stored in checkpoints; `docs/formats.md` describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilePosition {
+    /// The byte at which the next record begins, or the end of the one before it.
+    pub offset: u64,
+    /// The line of that byte, from 1.
+    pub line: u64,
+    /// The CSV header lies before it; always false without one.
+    pub header_read: bool,
+    /// What the file looked like.
+    pub fingerprint: Fingerprint,
+}
+
+/// Tells a file from another one: its length and the xxh3-64 of its first 4 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// Bytes.
+    pub length: u64,
+    /// Of the first 4 KiB, or of all if there are fewer.
+    #[serde(with = "as_hex")]
+    pub xxh3: u64,
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes, xxh3 of the first 4 KiB {:016x}", self.length, self.xxh3)
+    }
+}
+
+mod as_hex {
+    //! JSON numbers lose the low bits of a hash in many readers; 16 hex digits do not.
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(hash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{hash:016x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(|_| D::Error::custom("a hash has 16 hex digits"))
+    }
+}
+
+impl Source for FileSource<Lines> {
+    type Item = String;
+    type Position = FilePosition;
+
+    fn splits(&self, cx: &SourceContext) -> Result<Vec<String>> {
+        splits(&self.pattern, &cx.files)
+    }
+
+    fn open(
+        &self,
+        split: &str,
+        from: Option<FilePosition>,
+        cx: &SourceContext,
+    ) -> Result<BoxedReader<String, FilePosition>> {
+        let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
+        Ok(Box::new(LineReader::new(split, bytes, from, self.format.timestamp.clone())))
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+}
+
+impl<T: Record> Source for FileSource<Csv<T>> {
+    type Item = T;
+    type Position = FilePosition;
+
+    fn splits(&self, cx: &SourceContext) -> Result<Vec<String>> {
+        splits(&self.pattern, &cx.files)
+    }
+
+    fn open(
+        &self,
+        split: &str,
+        from: Option<FilePosition>,
+        cx: &SourceContext,
+    ) -> Result<BoxedReader<T, FilePosition>> {
+        let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
+        Ok(Box::new(CsvReader::new(split, bytes, from, self.format.clone())?))
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+}
+
+/// The pattern's fixed directory: the components before the first with a wildcard, and never the last one.
+fn fixed_directory(pattern: &str) -> PathBuf {
+    let path = Path::new(pattern);
+    let mut fixed = PathBuf::new();
+    let Some(parent) = path.parent() else { return fixed };
+    for component in parent.components() {
+        if component.as_os_str().to_string_lossy().contains(['*', '?', '[']) {
+            break;
+        }
+        fixed.push(component);
+    }
+    fixed
+}
+
+/// A path below a directory, with `/`; `.` components do not count.
+fn relative_name(path: &Path, directory: &Path) -> Option<String> {
+    let plain = |path: &Path| -> PathBuf {
+        path.components().filter(|component| *component != std::path::Component::CurDir).collect()
+    };
+    let path = plain(path);
+    let names: Option<Vec<&str>> = path
+        .strip_prefix(plain(directory))
+        .ok()?
+        .components()
+        .map(|component| component.as_os_str().to_str())
+        .collect();
+    names.map(|names| names.join("/"))
+}
+
+/// Whether one of the names begins with a dot.
+fn is_hidden(name: &str) -> bool {
+    name.split('/').any(|part| part.starts_with('.'))
+}
+
+fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
+    let found = files.glob(pattern).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::refused(format!("`{pattern}` is not a glob pattern: {error}")),
+        _ => Error::failed(format!("cannot look for files `{pattern}`: {error}")),
+    })?;
+    let directory = fixed_directory(pattern);
+    let wants_hidden = relative_name(Path::new(pattern), &directory).is_some_and(|rest| is_hidden(&rest));
+    let mut names = Vec::with_capacity(found.len());
+    for path in found {
+        let name = relative_name(&path, &directory).ok_or_else(|| {
+            Error::refused(format!("{} has a name that is not UTF-8", path.display())).hint("rename the file")
+        })?;
+        if is_hidden(&name) && !wants_hidden {
+            continue;
+        }
+        match files.info(&path) {
+            Ok(info) if info.is_dir => {}
+            Ok(_) => names.push(name),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(failed_at(&path, "look at", &error)),
+        }
+    }
+    if names.is_empty() {
+        return Err(Error::refused(format!("there is no input file `{pattern}`"))
+            .hint("check the path and the pattern; a relative one begins at the directory where the job was started"));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Opens the file of a split where the position says, if the file is still the same.
+fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn Files>) -> Result<FileBytes> {
+    let path = fixed_directory(pattern).join(split);
+    if let Err(error) = files.info(&path)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        let kind = if from.is_some() { ErrorKind::Unusable } else { ErrorKind::Refused };
+        return Err(Error::new(kind, format!("input file {} is not there any more", path.display()))
+            .hint("put it back, or start over with `--restore none`"));
+    }
+    let mut bytes = FileBytes::open(files, &path)?;
+    if let Some(position) = from {
+        let (was, is) = (position.fingerprint, bytes.fingerprint());
+        if was != is || position.offset > is.length {
+            return Err(Error::unusable(format!(
+                "input file {} changed since the checkpoint: it had {was}; it has {is}",
+                path.display()
+            ))
+            .hint("put the old file back (new input goes into new files), or start over with `--restore none`"));
+        }
+        bytes.seek(position.offset);
+    }
+    Ok(bytes)
+}

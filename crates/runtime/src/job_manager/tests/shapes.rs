@@ -1,0 +1,133 @@
+//! Contract 5: a checkpoint meets a job of another shape.
+
+use super::rig::{Rig, plan, settings};
+use super::store::Store;
+use crate::error::{Error, ErrorKind};
+use crate::job_manager::{JobSettings, Outcome};
+use crate::plan::{Plan, Role, StatePlan};
+
+fn recorded() -> Store {
+    let store = Store::default();
+    Rig::new(&store, 70).run_until(|rig| rig.completed().len() == 1);
+    store
+}
+
+fn refused(store: &Store, plan: Plan, settings: JobSettings) -> Error {
+    let mut rig = Rig::with(store, 71, plan, settings);
+    let Outcome::Failed(error) = rig.run() else { panic!("it must not start") };
+    assert_eq!(error.kind(), ErrorKind::Unusable, "{error}");
+    assert!(rig.attempts.is_empty(), "no worker is started");
+    error
+}
+
+fn starts(store: &Store, plan: Plan, settings: JobSettings) -> Rig {
+    let mut rig = Rig::with(store, 72, plan, settings);
+    rig.run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(rig.restored(), [Some(1)]);
+    rig
+}
+
+#[test]
+fn state_that_nothing_claims_is_named_and_left_behind_only_when_that_is_allowed() {
+    let store = recorded();
+    let mut other = plan();
+    other.operators[1].name = "totals".to_owned();
+    let error = refused(&store, other.clone(), settings());
+    assert!(error.to_string().contains("`counts`") && error.to_string().contains("--allow-unclaimed-state"), "{error}");
+    let rig = starts(&store, other, JobSettings { allow_unclaimed_state: true, ..settings() });
+    assert!(rig.warnings().contains("`counts`") && rig.warnings().contains("`totals` is new"), "{}", rig.warnings());
+}
+
+#[test]
+fn a_state_inside_an_operator_is_claimed_by_name_too() {
+    let store = recorded();
+    let mut other = plan();
+    other.operators[1].states[0].name = "sum".to_owned();
+    let error = refused(&store, other, settings());
+    assert!(error.to_string().contains("`count` of operator `counts`"), "{error}");
+}
+
+#[test]
+fn renamed_state_moves_to_its_new_name() {
+    let store = recorded();
+    let mut renamed = plan();
+    renamed.operators[1].name = "totals".to_owned();
+    renamed.operators[1].renamed_from = Some("counts".to_owned());
+    let rig = starts(&store, renamed.clone(), settings());
+    assert_eq!(rig.warnings(), "");
+    // Once it is stored under the new name, the old one is of no importance.
+    let mut rig = Rig::with(&store, 73, renamed, settings());
+    rig.run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(rig.warnings(), "");
+}
+
+#[test]
+fn an_operator_without_state_in_the_checkpoint_starts_empty_and_says_so() {
+    let store = recorded();
+    let mut more = plan();
+    let mut another = more.operators[1].clone();
+    another.name = "totals".to_owned();
+    more.operators.push(another);
+    let rig = starts(&store, more, settings());
+    assert!(rig.warnings().contains("operator `totals` is new: its state starts empty"), "{}", rig.warnings());
+}
+
+#[test]
+fn another_key_type_kind_or_role_is_refused() {
+    let store = recorded();
+    let change = |with: &dyn Fn(&mut StatePlan)| {
+        let mut other = plan();
+        with(&mut other.operators[1].states[0]);
+        refused(&store, other, settings()).to_string()
+    };
+    let key = change(&|state| state.key = "u64".to_owned());
+    assert!(key.contains("key type") && key.contains("`string`") && key.contains("`u64`"), "{key}");
+    assert!(change(&|state| state.kind = "timers".to_owned()).contains("kind"));
+    let mut other = plan();
+    other.operators[2].role = Role::Sink { transactional: false };
+    let role = refused(&store, other, settings()).to_string();
+    assert!(role.contains("`out` was a committing sink"), "{role}");
+}
+
+#[test]
+fn another_value_type_is_not_refused_for_fields_can_be_added() {
+    let store = recorded();
+    let mut other = plan();
+    other.operators[1].states[0].value = "struct Total { n, sum }".to_owned();
+    starts(&store, other, settings());
+}
+
+#[test]
+fn the_workers_are_those_of_the_checkpoint_and_no_others() {
+    let store = recorded();
+    let error = refused(&store, plan(), JobSettings { workers: Some(3), ..settings() });
+    assert!(error.to_string().contains("2 workers") && error.to_string().contains("--workers 2"), "{error}");
+    let rig = starts(&store, plan(), JobSettings { default_workers: 7, ..settings() });
+    assert_eq!(rig.attempts[0].workers, 2);
+}
+
+#[test]
+fn other_edges_are_no_hindrance_and_workers_are_told() {
+    let store = recorded();
+    let mut other = plan();
+    other.edges[0].partitioning = crate::plan::Partitioning::Rebalance;
+    let rig = starts(&store, other, settings());
+    assert!(!rig.attempts[0].restore.as_ref().expect("it restores").same_topology);
+}
+
+#[test]
+fn a_manifest_of_a_newer_format_is_refused_by_number() {
+    let store = recorded();
+    let (path, slot) = ("manifests/1-1.json", "log/2.json");
+    let text = String::from_utf8(store.get(path).expect("it is there").to_vec()).expect("JSON");
+    let body = text.split(",\"xxh3\"").next().expect("it has a body").replace("\"format\":1", "\"format\":9");
+    let hash = xxhash_rust::xxh3::xxh3_64(body.as_bytes());
+    let bytes = bytes::Bytes::from(format!("{body},\"xxh3\":\"{hash:016x}\"}}\n"));
+    let entry = flott_checkpoint::LogEntry::decode(&store.get(slot).expect("it is there")).expect("readable");
+    let flott_checkpoint::LogEntry::Checkpoint(mut entry) = entry else { panic!("slot 2 is a checkpoint") };
+    entry.checksum = crate::manifest::Manifest::checksum(&bytes);
+    store.put(path, bytes);
+    store.put(slot, flott_checkpoint::LogEntry::Checkpoint(entry).encode().into());
+    let error = refused(&store, plan(), settings());
+    assert!(error.to_string().contains("format 9") && error.to_string().contains("newer version"), "{error}");
+}

@@ -1,0 +1,149 @@
+//! The conformance suite of [`StateBackend`]: every backend runs it and passes all of it.
+//!
+//! ```ignore
+//! flott_runtime::state_suite!(heap, flott_runtime::state::HeapBackend::new);
+//! ```
+
+mod cases;
+mod world;
+
+pub use cases::{
+    base_and_increments_equal_a_full_part, buffered_bytes_are_visible_and_handed_over, entry_removed_after_the_cut,
+    equal_times_fire_in_the_order_of_hashes, idle_state_writes_nothing, key_types_cannot_change, names_are_unique,
+    savepoints_are_full_and_no_base, state_of_another_kind_is_refused, timers_fire_once_in_order,
+    unknown_bases_make_a_full_part, unserializable_values_decline, values_keep_what_was_put,
+};
+pub use world::random_schedules;
+
+/// Writes a module of tests, one per promise, for a backend made by `$make`, a `Fn(KeySpace) -> impl StateBackend`.
+#[macro_export]
+macro_rules! state_suite {
+    ($module:ident, $make:expr) => {
+        $crate::state_suite!(@tests $module, $make,
+            names_are_unique, values_keep_what_was_put, timers_fire_once_in_order,
+            equal_times_fire_in_the_order_of_hashes, savepoints_are_full_and_no_base, unknown_bases_make_a_full_part,
+            idle_state_writes_nothing, entry_removed_after_the_cut, base_and_increments_equal_a_full_part,
+            buffered_bytes_are_visible_and_handed_over, unserializable_values_decline, key_types_cannot_change,
+            state_of_another_kind_is_refused, random_schedules);
+    };
+    (@tests $module:ident, $make:expr, $($case:ident),*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $case() {
+                    $crate::testing::state_suite::$case(&$make);
+                }
+            )*
+        }
+    };
+}
+
+use crate::segment::{Footer, SegmentAssembler, StateHeader, restore_plan};
+use crate::state::{Progress, SegmentBuffer, StateBackend, StateError};
+use bytes::Bytes;
+use flott_checkpoint::{CheckpointId, Kind};
+use std::ops::Range;
+
+/// A seeded generator (splitmix64): the same numbers on every machine.
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        ((mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 33) % end
+    }
+}
+
+/// A snapshot of all states of a backend in progress: what a subtask does, without its I/O.
+pub(super) struct Snapshot {
+    pub(super) id: CheckpointId,
+    bases: Vec<Option<CheckpointId>>,
+    assembler: SegmentAssembler,
+    file: Vec<u8>,
+    buffer: SegmentBuffer,
+}
+
+impl Snapshot {
+    /// Cuts all states in one step.
+    pub(super) fn cut<B: StateBackend>(backend: &B, id: u64, base: Option<u64>, kind: Kind) -> Self {
+        let (id, base) = (CheckpointId(id), base.map(CheckpointId));
+        let bases = backend.tables().iter().map(|table| table.borrow_mut().cut(id, base, kind)).collect();
+        let (assembler, header) = SegmentAssembler::begin();
+        Self { id, bases, assembler, file: header.to_vec(), buffer: SegmentBuffer::default() }
+    }
+
+    /// Gives each state a budget; whether all are done.
+    pub(super) fn scan<B: StateBackend>(&mut self, backend: &B, budget: usize) -> Result<bool, StateError> {
+        let mut done = true;
+        for table in backend.tables() {
+            done &= table.borrow_mut().scan(self.id, budget, &mut self.buffer)? == Progress::Done;
+        }
+        for block in self.buffer.ship() {
+            let bytes = self.assembler.block(block);
+            self.buffer.written(bytes.len());
+            self.file.extend_from_slice(&bytes);
+        }
+        Ok(done)
+    }
+
+    /// The finished segment.
+    pub(super) fn finish<B: StateBackend>(mut self, backend: &B, owned: &Range<u16>) -> Vec<u8> {
+        for (table, base) in backend.tables().iter().zip(self.bases) {
+            let declaration = table.borrow().declaration();
+            self.assembler.declare(StateHeader { declaration, base, owned: owned.clone() });
+        }
+        let (end, summary) = self.assembler.finish().expect("each state is declared");
+        self.file.extend_from_slice(&end);
+        assert_eq!(summary.length, self.file.len() as u64);
+        assert_eq!(summary.checksum, xxhash_rust::xxh3::xxh3_64(&self.file));
+        self.file
+    }
+
+    /// The whole snapshot at once.
+    pub(super) fn take<B: StateBackend>(
+        backend: &B,
+        (id, base): (u64, Option<u64>),
+        kind: Kind,
+        owned: &Range<u16>,
+    ) -> Vec<u8> {
+        let mut snapshot = Self::cut(backend, id, base, kind);
+        while !snapshot.scan(backend, 1000).expect("all entries can be serialized") {}
+        snapshot.finish(backend, owned)
+    }
+}
+
+pub(super) fn footer(segment: &[u8]) -> Footer {
+    Footer::of(segment).expect("a whole segment")
+}
+
+/// Restores all states of a backend from a chain of checkpoints, oldest first, each with the segments of its workers.
+pub(super) fn restore<B: StateBackend>(
+    backend: &B,
+    chain: &[Vec<Vec<u8>>],
+    owned: &Range<u16>,
+) -> Result<(), StateError> {
+    let footers: Vec<Vec<Footer>> =
+        chain.iter().map(|segments| segments.iter().map(|segment| footer(segment)).collect()).collect();
+    for table in backend.tables() {
+        let name = table.borrow().declaration().name;
+        for section in footers.iter().flatten().filter_map(|footer| footer.state(&name.operator, &name.state)) {
+            table.borrow_mut().expect(&section.declaration)?;
+        }
+        for apply in restore_plan(&footers, &name, owned.clone()).expect("the chain begins with a full part") {
+            let file = chain.get(apply.link).and_then(|segments| segments.get(apply.segment)).expect("in the chain");
+            let range = apply.block.piece.range();
+            let stored = file.get(range.start as usize..range.end as usize).expect("checked by the footer");
+            let block = apply.block.decode(Bytes::copy_from_slice(stored)).expect("an undamaged block");
+            table.borrow_mut().restore(&block, &apply.groups)?;
+        }
+    }
+    Ok(())
+}
+
+/// Ends the restore of all states.
+pub(super) fn start<B: StateBackend>(backend: &B, restored: Option<u64>) {
+    backend.tables().iter().for_each(|table| table.borrow_mut().start(restored.map(CheckpointId)));
+}
