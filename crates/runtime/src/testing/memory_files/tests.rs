@@ -184,6 +184,6 @@ fn globs_match_files_and_hidden_ones_too() {
     assert_eq!(glob("in/*.csv"), [PathBuf::from("in/.hidden.csv"), PathBuf::from("in/a.csv")]);
     assert_eq!(glob("/in/**/b.csv"), [PathBuf::from("/in/deep/b.csv")]);
     assert_eq!(glob("missing"), [PathBuf::from("missing")]);
-    assert_eq!(glob("missing*"), [PathBuf::new(); 0]);
+    assert!(glob("missing*").is_empty());
     assert_eq!(files.glob("a**").unwrap_err().kind(), ErrorKind::InvalidInput);
 }
