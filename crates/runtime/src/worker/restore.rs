@@ -318,6 +318,11 @@ fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<Stri
         let ended = |edge: u16, from: u16| {
             // The sender's part decides (D11): without alignment a receiver's part can be ahead of it.
             let sender = subtask.sender_of(edge).map(|vertex| SubtaskId { vertex, index: from });
+            #[cfg(feature = "mutations")]
+            if crate::mutation::is(crate::mutation::Mutation::RestoreTrustsReceiversEnd) {
+                let channel = |part: &&crate::control::ChannelPart| part.edge == edge && part.from == from;
+                return part.channels.iter().find(channel).is_some_and(|part| part.end_of_data);
+            }
             sender.and_then(|sender| parts.get(&sender)).is_some_and(|sender| sender.finished)
         };
         let channel = |edge, from| ChannelId { edge, from, to: worker };
