@@ -90,7 +90,7 @@ fn restore_none_and_older_checkpoints_never_bring_back_what_was_left() {
 }
 
 #[test]
-#[ignore = "takes minutes and gigabytes"]
+#[ignore = "two million states more"]
 fn three_processes_with_everything_at_once_never_break_the_log() {
     holds("everything", Bounds::DEEP);
 }

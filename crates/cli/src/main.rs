@@ -1,2 +1,45 @@
-//! Placeholder head, replaced as the crate grows.
-fn main() {}
+//! `flott`, the operators' binary: looks at what jobs leave behind, without the jobs' own programs.
+//!
+//! Exit codes: 0; 1 damage found, or the storage failed; 2 usage. Results go to stdout, everything else to stderr.
+
+#![forbid(unsafe_code)]
+
+mod checkpoints;
+mod output;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Looks after flott jobs and their checkpoints.
+#[derive(Parser)]
+#[command(name = "flott", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Lists, shows and verifies checkpoints.
+    #[command(subcommand)]
+    Checkpoints(checkpoints::Command),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Checkpoints(command) => checkpoints::run(&command),
+    };
+    match result {
+        Ok(code) => code,
+        // Whoever reads us has seen enough (`flott … | head`).
+        Err(output::Failure::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(output::Failure::Output(error)) => {
+            eprintln!("flott: cannot write the output: {error}");
+            ExitCode::FAILURE
+        }
+        Err(output::Failure::Engine(error)) => {
+            eprintln!("flott: {error}");
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}

@@ -1,1 +1,42 @@
-//! Placeholder head, replaced as the crate grows.
+//! flott: stateful stream processing whose heart is the consistent checkpoint.
+//!
+//! A job is an ordinary program. Its closure describes streams once; what it describes is frozen into a plan, and workers
+//! run copies of the plan's chains on the records of their own splits and keys.
+//!
+//! Never here: how a checkpoint is taken (that is `flott-checkpoint`) and how records move (that is `flott-runtime`).
+
+#![forbid(unsafe_code)]
+
+mod console;
+mod flags;
+mod graph;
+mod handle;
+mod job;
+mod keyed;
+pub mod prelude;
+mod program;
+mod run;
+mod settings;
+mod stream;
+
+pub use flott_checkpoint::{Guarantee, Mode, Restore};
+pub use flott_runtime::error::{Error, ErrorKind, Result};
+pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
+pub use flott_runtime::operator::try_map::OnError;
+pub use job::Job;
+pub use program::{main, main_with};
+pub use keyed::Keyed;
+pub use settings::Settings;
+pub use stream::{Stream, Sunk};
+pub use handle::{Commands, JobHandle};
+pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
+
+pub mod connector {
+    //! Sources and sinks that come with flott, and the traits for writing others.
+
+    pub use flott_runtime::connector::*;
+    pub use flott_runtime::io::{Files, ReadFile, WriteFile};
+    pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
+    pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
+    pub use flott_runtime::time::{Time, Timestamp};
+}

@@ -1,6 +1,7 @@
 //! One try at running a job, as every worker of it sees it: immutable, shared, complete.
 
 use crate::control::SubtaskPart;
+use crate::heartbeat::Heartbeats;
 use crate::io::Files;
 use crate::operator::Quantum;
 use crate::plan::Plan;
@@ -109,4 +110,6 @@ pub struct World {
     pub threads: Arc<dyn Threads>,
     /// Where the print sink prints.
     pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Where the workers show what they are doing.
+    pub heartbeats: Heartbeats,
 }

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod clock;
 pub mod entropy;
 pub mod files;
+pub mod runtime;
 pub mod storage;
 pub mod threads;
 

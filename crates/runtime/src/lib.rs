@@ -11,6 +11,7 @@ pub mod connector;
 pub mod control;
 pub mod envelope;
 pub mod error;
+pub mod heartbeat;
 pub mod history;
 pub mod host;
 pub mod io;
@@ -34,6 +35,7 @@ pub mod subtask;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;
+pub mod verify;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

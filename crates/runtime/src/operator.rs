@@ -7,11 +7,25 @@
 //! An operator never sees a barrier (the subtask does), never blocks, and keeps no state of its own but what is declared.
 
 use crate::error::Result;
+use crate::heartbeat::{Heartbeat, Mark};
 use crate::outbox::Outbox;
 use crate::record::{AnyBatch, Batch, Record};
 use crate::subtask::SourcePort;
 use crate::time::{Clock, Time, Timestamp, Watermark};
 use std::cell::Cell;
+use std::sync::Arc;
+
+pub mod fan;
+pub mod filter;
+pub mod flat_map;
+pub mod fold;
+pub mod inspect;
+pub mod key_by;
+pub mod map;
+pub mod process;
+pub mod round_trip;
+pub mod throttle;
+pub mod try_map;
 
 /// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
 pub trait Operator<T> {
@@ -131,6 +145,9 @@ impl<'a> Context<'a> {
         }
         self.records_left -= 1;
         self.until_look -= 1;
+        let taken = self.flow.taken.get() + 1;
+        self.flow.taken.set(taken);
+        self.flow.heartbeat.took(taken);
         self.until_look > 0 || self.look_at_clock()
     }
 
@@ -142,6 +159,19 @@ impl<'a> Context<'a> {
             self.records_left = 0;
         }
         in_time
+    }
+
+    /// User code of an operator is about to run: whoever has to explain a panic or a hang wants to know.
+    #[inline]
+    pub fn enter(&self, mark: Mark) {
+        self.flow.heartbeat.enter(mark);
+    }
+
+    /// Runs `body` for one record of a source; if it panics, `place` says which record it was.
+    #[inline]
+    pub fn naming<R>(&mut self, place: impl Fn() -> String, body: impl FnOnce(&mut Self) -> R) -> R {
+        let flow = self.flow;
+        flow.heartbeat.naming(place, || body(self))
     }
 
     /// What the clock says now; only the cut asks, to measure itself.
@@ -179,6 +209,10 @@ pub struct Quantum {
 /// Why a subtask may take no record now. Shared by the subtask, its outputs and its chain.
 #[derive(Debug, Default)]
 pub struct Flow {
+    /// Records that the head has taken.
+    pub taken: Cell<u64>,
+    /// The pulse of the worker.
+    pub heartbeat: Arc<Heartbeat>,
     /// Output channels without credit.
     pub without_credit: Cell<u32>,
     /// No record before this moment.

@@ -7,7 +7,7 @@
 //! # A sink of your own
 //! The simplest exact one keeps an epoch's records in its token and writes them in one transaction of the target, together
 //! with the token's name; a commit that finds the name there does nothing. Here the target is a map; the suite in
-//! [`crate::testing::sink_suite`] (feature `testing`) shows that nothing is lost or doubled, whatever fails.
+//! `testing::sink_suite` (feature `testing`) shows that nothing is lost or doubled, whatever fails.
 //! ```
 //! use flott_checkpoint::CheckpointId;
 //! use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
@@ -143,6 +143,11 @@ pub trait Sink<T>: Send + Sync + 'static {
 
     /// Whether output becomes visible only by a commit, exactly once. Decides the guarantee (contract 3).
     fn is_transactional(&self) -> bool;
+
+    /// Where its output is, for messages: a directory, a table. `None` if there is no better word than its name.
+    fn place(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a subtask's writer does, all on the worker's thread and without blocking.

@@ -5,7 +5,7 @@
 //!
 //! # A source of your own
 //! It says which splits there are and where it stands in each; the engine does the rest. This one counts; the suite in
-//! [`crate::testing::source_suite`] (feature `testing`) checks that it resumes anywhere.
+//! `testing::source_suite` (feature `testing`) checks that it resumes anywhere.
 //! ```
 //! use flott_runtime::Result;
 //! use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader};

@@ -1,4 +1,5 @@
-//! For tests of the engine, its adapters and its users' jobs: the deterministic host, and one conformance suite per trait.
+//! For tests of the engine, its adapters and its users' jobs: the deterministic host, a file system in memory, and one
+//! conformance suite per trait.
 //!
 //! Only with the feature `testing`; production builds have none of it.
 

@@ -13,6 +13,7 @@ pub(crate) use segments::{SegmentState, Segments};
 use crate::attempt::Attempt;
 use crate::control::{Order, Progress, Report, ToWorker};
 use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeat;
 use crate::io::{Answer, StorageReply, Ticket};
 use crate::outbox::Outbox;
 use crate::packet::{Packet, Payload};
@@ -55,6 +56,7 @@ const CALL_TICKETS: u64 = 1 << 52;
 /// See the head of this file.
 pub struct Worker {
     attempt: Arc<Attempt>,
+    heartbeat: Arc<Heartbeat>,
     index: u16,
     subtasks: Vec<Subtask>,
     segments: Segments,
@@ -89,8 +91,10 @@ impl Worker {
         let limit = attempt.options.segment_buffer;
         let segments = Segments::new(attempt.id, index, subtasks.len(), SEGMENT_TICKETS, limit);
         let restoring = Some(Restoring::new(&attempt, index));
+        let heartbeat = attempt.world.heartbeats.of(index);
         Ok(Worker {
             attempt,
+            heartbeat,
             index,
             subtasks,
             segments,
@@ -123,6 +127,8 @@ impl Worker {
             Life::Closed => return Next::Done,
             Life::Restoring | Life::Running => {}
         }
+        let heartbeat = Arc::clone(&self.heartbeat);
+        let _step = heartbeat.step();
         match self.try_step(clock, outbox) {
             Ok(next) => next,
             Err(error) => {

@@ -39,13 +39,11 @@ fn remember(info: &PanicHookInfo<'_>) {
 /// Runs `body` for a worker; a panic in it becomes an error. What `body` worked on must be dropped after that.
 pub(crate) fn guard<T>(worker: u16, body: impl FnOnce() -> T) -> Result<T, Error> {
     catch_unwind(AssertUnwindSafe(body)).map_err(|payload| {
-        let error = Error::failed(format!("worker {worker} panicked: {}", text(&*payload)));
+        let place = PLACE.take().map(|place| format!(" ({place})")).unwrap_or_default();
+        let error = Error::failed(format!("worker {worker} panicked: {}{place}", text(&*payload)));
         // A payload may panic in its own drop.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
-        match PLACE.take() {
-            Some(place) => error.at_position(place),
-            None => error,
-        }
+        error
     })
 }
 

@@ -172,9 +172,13 @@ impl Shell {
                 let next = if self.local.is_empty() { next } else { Next::Now };
                 self.again(next)
             }
-            Ok(Err(error)) | Err(error) => {
-                // What is left half done must not be used again; `close` drops it.
+            Ok(Err(error)) => {
                 self.seat.fate.fail(error);
+                Again::IfWoken
+            }
+            Err(panic) => {
+                // What is left half done must not be used again; `close` drops it.
+                self.seat.fate.fail(self.seat.attempt.world.heartbeats.of(self.seat.index).blame(panic));
                 Again::IfWoken
             }
         }

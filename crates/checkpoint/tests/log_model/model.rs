@@ -38,8 +38,8 @@ impl Bounds {
     pub(crate) const DEPARTURES: Bounds = Bounds { departures: 1, ..Bounds::TWO };
     pub(crate) const READS: Bounds =
         Bounds { atomic_reads: false, contests: 3, faults: 1, departures: 1, ..Bounds::TWO };
-    /// Everything at once: minutes and gigabytes.
-    pub(crate) const DEEP: Bounds = Bounds { processes: 3, faults: 1, departures: 1, ..Bounds::TWO };
+    /// Everything at once; two million states more.
+    pub(crate) const DEEP: Bounds = Bounds { processes: 3, contests: 3, faults: 1, departures: 1, ..Bounds::TWO };
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

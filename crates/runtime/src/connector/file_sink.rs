@@ -115,6 +115,10 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
     fn is_transactional(&self) -> bool {
         true
     }
+
+    fn place(&self) -> Option<String> {
+        Some(self.directory.display().to_string())
+    }
 }
 
 /// Writes the parts of one subtask.

@@ -3,6 +3,9 @@
 //!
 //! Never for secrets.
 
+#[cfg(test)]
+mod tests;
+
 /// Draws numbers that depend on the seed alone.
 #[derive(Clone, Debug)]
 pub struct Random {

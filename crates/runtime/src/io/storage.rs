@@ -8,7 +8,7 @@ mod open;
 mod retry;
 mod sweep;
 
-pub use open::{open_storage, open_storage_to_read};
+pub use open::{find_storage, open_storage, open_storage_to_read};
 pub use retry::RetryOptions;
 
 use crate::io::{StorageReply, StorageRequest};

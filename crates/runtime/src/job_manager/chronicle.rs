@@ -5,13 +5,25 @@ use super::desk::Cx;
 use super::running::Note;
 use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
-use flott_checkpoint::Outcome;
-use std::collections::BTreeMap;
+use crate::layout;
+use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Claim, Kind, Outcome, Tried};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is being written.
 #[derive(Default)]
 pub(super) struct Chronicle {
     writing: BTreeMap<Ticket, String>,
+    /// Listings that may show what a dead attempt left unfinished.
+    looking: BTreeMap<Ticket, Dead>,
+}
+
+/// The attempt before this one.
+#[derive(Clone, Copy)]
+struct Dead {
+    attempt: AttemptId,
+    /// Above all recorded checkpoints: what it has of this id or a later one, it did not record.
+    unrecorded: CheckpointId,
+    workers: u16,
 }
 
 impl Chronicle {
@@ -24,6 +36,38 @@ impl Chronicle {
         self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: Phases::of(parts, record) }, cx);
     }
 
+    /// Looks for checkpoints that the attempt before this one began and whose end it did not live to write down.
+    pub(super) fn look_back(&mut self, claim: &Claim, cx: &mut Cx<'_>) {
+        let Some((attempt, _)) = claim.previous else { return };
+        let dead = Dead { attempt, unrecorded: claim.next_id(), workers: cx.desk.settings.default_workers };
+        for prefix in [format!("{}/{attempt}", layout::DATA), layout::MANIFESTS.to_owned()] {
+            let ticket = cx.ask(StorageRequest::List { prefix });
+            self.looking.insert(ticket, dead);
+        }
+    }
+
+    fn looked(&mut self, dead: Dead, objects: &[(String, u64)], cx: &mut Cx<'_>) {
+        let names = objects.iter().filter_map(|(path, _)| layout::parse(path));
+        let left = names.filter(|name| name.attempt() == Some(dead.attempt)).filter_map(|name| name.checkpoint());
+        let left: BTreeSet<CheckpointId> = left.filter(|id| *id >= dead.unrecorded).collect();
+        for id in left {
+            let barrier = Barrier {
+                id,
+                attempt: dead.attempt,
+                mode: cx.desk.settings.coordinator.mode,
+                kind: Kind::Checkpoint,
+                base: None,
+                triggered_at: 0,
+            };
+            let reason = "the process ended before it was recorded; only what it had written shows that it was tried, so \
+                          its mode and the time of its trigger are not known";
+            let outcome = Outcome::Aborted(AbortReason::AttemptEnded { reason: reason.to_owned() });
+            let tried = Tried { barrier, ended_at: cx.now.millis(), outcome };
+            // If the attempt did write its history, that stands: objects are created only if absent.
+            self.put(&HistoryEntry { tried, workers: dead.workers, phases: Phases::default() }, cx);
+        }
+    }
+
     fn put(&mut self, entry: &HistoryEntry, cx: &mut Cx<'_>) {
         let path = entry.path();
         let ticket = cx.ask(StorageRequest::Create { path: path.clone(), bytes: entry.encode() });
@@ -31,7 +75,7 @@ impl Chronicle {
     }
 
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
-        self.writing.contains_key(&ticket)
+        self.writing.contains_key(&ticket) || self.looking.contains_key(&ticket)
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -39,6 +83,13 @@ impl Chronicle {
     }
 
     pub(super) fn on_storage(&mut self, ticket: Ticket, reply: &StorageReply, cx: &mut Cx<'_>) {
+        if let Some(dead) = self.looking.remove(&ticket) {
+            match reply {
+                StorageReply::Listed(objects) => self.looked(dead, objects, cx),
+                reply => cx.warn(format!("what attempt {} left unfinished is not known: {reply:?}", dead.attempt)),
+            }
+            return;
+        }
         let Some(path) = self.writing.remove(&ticket) else { return };
         if let StorageReply::Failed(why) | StorageReply::Unknown(why) = reply {
             cx.warn(format!("the history lacks {path}: {why}"));

@@ -8,7 +8,9 @@ use crate::io::{StorageReply, Ticket};
 use crate::plan::Role;
 use crate::time::Time;
 use flott_checkpoint::fallback::{Allowed, SinkEpoch, go_back, may_have_committed};
-use flott_checkpoint::{CheckpointId, Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, LogEntry, Restore,};
+use flott_checkpoint::{
+    CheckpointId, Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, LogEntry, Restore,
+};
 
 /// A contest under way.
 pub(super) struct Contesting {
@@ -107,9 +109,7 @@ impl Contesting {
             | ContestError::NoSuchIncarnation { .. }
             | ContestError::Refused(_) => Error::unusable(error.to_string()),
             // A storage that never worked is a wrong setting, not a failure that passes.
-            ContestError::Storage(_) if self.first => {
-                Error::refused(error.to_string()).hint("check --checkpoint-dir")
-            }
+            ContestError::Storage(_) if self.first => Error::refused(error.to_string()).hint("check --checkpoint-dir"),
             _ => Error::failed(error.to_string()),
         }
     }
@@ -121,7 +121,9 @@ fn judge(claim: &Claim, cx: &mut Cx<'_>) -> Result<(), String> {
     let (Some(to), false) = (claim.start.restored_from, claim.begins()) else { return Ok(()) };
     let going = go_back(to, &committed(claim, cx), allowed(cx)).map_err(|refusal| refusal.to_string())?;
     if let Some(SinkEpoch { sink, epoch }) = going.doubled.first() {
-        cx.warn(format!("sink `{sink}` may have committed output up to checkpoint {epoch}, and writes it again from {to} on"));
+        cx.warn(format!(
+            "sink `{sink}` may have committed output up to checkpoint {epoch}, and writes it again from {to} on"
+        ));
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ enum State {
     Reading(Ticket, Slot),
     Creating(Ticket, Slot),
     /// The slot was taken: by what?
-    Comparing(Ticket, Slot),
+    Comparing(Ticket),
     Pausing(Time, Slot, Bytes),
 }
 
@@ -87,7 +87,7 @@ impl LogCalls {
     /// Whether the answer to this ticket is waited for here.
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
         match &self.state {
-            State::Listing(mine) | State::Reading(mine, _) | State::Creating(mine, _) | State::Comparing(mine, _) => {
+            State::Listing(mine) | State::Reading(mine, _) | State::Creating(mine, _) | State::Comparing(mine) => {
                 *mine == ticket
             }
             State::Quiet | State::Pausing(..) => false,
@@ -99,22 +99,20 @@ impl LogCalls {
         let state = std::mem::take(&mut self.state);
         match (state, reply) {
             (_, StorageReply::Failed(why)) => Some(LogAnswer::Failed(why)),
-            (State::Listing(_), StorageReply::Listed(objects)) => {
-                Some(LogAnswer::Listed(layout::slots(&objects)))
-            }
+            (State::Listing(_), StorageReply::Listed(objects)) => Some(LogAnswer::Listed(layout::slots(&objects))),
             (State::Reading(_, slot), StorageReply::Read(bytes)) => {
                 Some(LogAnswer::Read(slot, Some(LogEntry::decode(&bytes))))
             }
             (State::Reading(_, slot), StorageReply::NotFound) => Some(LogAnswer::Read(slot, None)),
             (State::Creating(..), StorageReply::Created) => Some(self.created(CreateOutcome::Won)),
             (State::Creating(_, slot), StorageReply::Exists) => {
-                self.state = State::Comparing(read(slot, cx), slot);
+                self.state = State::Comparing(read(slot, cx));
                 None
             }
-            (State::Comparing(..), StorageReply::Read(bytes)) => {
+            (State::Comparing(_), StorageReply::Read(bytes)) => {
                 Some(self.created(CreateOutcome::Taken(LogEntry::decode(&bytes))))
             }
-            (State::Creating(..), StorageReply::Unknown(_)) | (State::Comparing(..), StorageReply::NotFound) => {
+            (State::Creating(..), StorageReply::Unknown(_)) | (State::Comparing(_), StorageReply::NotFound) => {
                 Some(self.created(CreateOutcome::Unknown))
             }
             (state, reply) => Some(LogAnswer::Failed(format!("the storage answered {reply:?} to {state:?}"))),

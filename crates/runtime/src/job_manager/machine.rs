@@ -43,11 +43,19 @@ enum Phase {
     Planning(Planning),
     Running(Box<Running>),
     /// The workers were told to stop; nothing is done before they are gone.
-    Ending { attempt: AttemptId, then: Then },
+    Ending {
+        attempt: AttemptId,
+        then: Then,
+    },
     /// Between a failure and the restart.
-    Waiting { until: Time },
+    Waiting {
+        until: Time,
+    },
     /// The outcome is known; the history is still being written.
-    Parting { outcome: Outcome, until: Time },
+    Parting {
+        outcome: Outcome,
+        until: Time,
+    },
     Over,
 }
 
@@ -106,13 +114,11 @@ impl JobManager {
         let Phase::Running(running) = &mut self.phase else { return };
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
         let notes = std::mem::take(&mut running.notes);
-        let any = !notes.is_empty();
-        for note in notes {
-            self.gatherer.note(&note, running);
-            self.chronicle.write(&note, running.attempt.workers, &mut cx);
+        for note in &notes {
+            self.chronicle.write(note, running.attempt.workers, &mut cx);
         }
-        if any {
-            self.gatherer.begin(running, &mut cx);
+        if Gatherer::is_due(&notes) || std::mem::take(&mut running.just_opened) {
+            self.gatherer.collect(running, &mut cx);
         }
         if let Some(end) = running.end.take() {
             let attempt = running.attempt.id;
@@ -164,6 +170,7 @@ impl JobManager {
             Contested::Owned(claim) => {
                 let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
                 self.gatherer.owned(&claim);
+                self.chronicle.look_back(&claim, &mut cx);
                 let (planning, planned) = Planning::begin(claim.clone(), &mut cx);
                 self.claim = Some(claim);
                 self.phase = Phase::Planning(planning);
@@ -210,7 +217,8 @@ impl JobManager {
                 self.phase = Phase::Waiting { until: now.after(delay) };
             }
             Verdict::GiveUp { failures } => {
-                let hint = format!("{failures} failures without a completed checkpoint in between: not restarted again");
+                let hint =
+                    format!("{failures} failures without a completed checkpoint in between: not restarted again");
                 self.finish(Outcome::Failed(error.hint(hint)), now);
             }
         }
@@ -308,10 +316,13 @@ impl JobManager {
                 }
                 None => cx.warn("no checkpoint was taken: the job is not running at the moment"),
             },
-            Command::SetMode(mode) => {
-                cx.desk.settings.coordinator.mode = mode;
-                running.into_iter().for_each(|running| running.set_mode(mode));
-            }
+            Command::SetMode(mode) => match super::planning::allows_mode(mode, &cx) {
+                Err(error) => cx.warn(error.to_string()),
+                Ok(()) => {
+                    cx.desk.settings.coordinator.mode = mode;
+                    running.into_iter().for_each(|running| running.set_mode(mode));
+                }
+            },
             Command::SetInterval(interval) => match flott_checkpoint::check_interval(interval) {
                 Err(error) => cx.warn(error.to_string()),
                 Ok(()) => {
@@ -338,11 +349,13 @@ impl JobManager {
             Phase::Running(running) => {
                 let attempt = running.attempt.id;
                 let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+                // What is committed already cannot be cancelled.
+                let outcome = running.outcome().unwrap_or(Outcome::Cancelled);
                 running.fail(Error::failed("the job was cancelled"), &mut cx);
                 running.end = None;
                 self.follow_up(now, outbox);
                 outbox.stop_attempt = Some(attempt);
-                self.phase = Phase::Ending { attempt, then: Then::Finish(Outcome::Cancelled) };
+                self.phase = Phase::Ending { attempt, then: Then::Finish(outcome) };
             }
             Phase::Ending { then, .. } => *then = Then::Finish(Outcome::Cancelled),
             Phase::Parting { .. } | Phase::Over => {}

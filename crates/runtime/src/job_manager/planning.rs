@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::manifest::{BaseEntry, Manifest};
 use flott_checkpoint::guarantee::{PathGuarantee, below};
-use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Origin, Slot};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -144,8 +144,7 @@ impl Planning {
         Lineage {
             origin,
             next_slot: claim.next_slot(),
-            finished: finished
-                .map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
+            finished: finished.map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
             chain,
             base: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
         }
@@ -164,13 +163,8 @@ pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
             let claims = Some(SinkClaim { overwrite: cx.desk.settings.overwrite });
             let first = CheckpointId(1);
             let attempt = attempt(id, incarnation, workers, first, None, claims, cx);
-            let origin = Origin {
-                attempt: id,
-                next_id: first,
-                parent: None,
-                base: None,
-                inherited: Guarantee::ExactlyOnce,
-            };
+            let origin =
+                Origin { attempt: id, next_id: first, parent: None, base: None, inherited: Guarantee::ExactlyOnce };
             let chain = ChainLength::default();
             let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, base: None };
             Planned::Ready(Box::new(Ready { attempt: Arc::new(attempt), lineage }))
@@ -207,6 +201,11 @@ fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
     let Some(manifest) = top else { return Guarantee::ExactlyOnce };
     let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
     if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
+}
+
+/// Whether checkpoints may be taken in this mode from now on.
+pub(super) fn allows_mode(mode: Mode, cx: &Cx<'_>) -> Result<(), Error> {
+    required(&promises(&cx.desk.plan, Some(mode), Guarantee::ExactlyOnce), cx)
 }
 
 fn required(paths: &[PathGuarantee], cx: &Cx<'_>) -> Result<(), Error> {

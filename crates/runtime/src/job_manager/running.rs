@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, Ticket};
 use crate::plan::{Plan, Role};
 use crate::time::Time;
-use flott_checkpoint::{CheckpointId, Completed, Coordinator, CoordinatorEvent as Event, SubtaskId, Tried};
+use flott_checkpoint::{Completed, Coordinator, CoordinatorEvent as Event, SubtaskId, Tried};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -27,6 +27,8 @@ pub(super) struct Running {
     pub(super) recorder: Option<Recorder>,
     /// Checkpoints that ended, for the history.
     pub(super) notes: Vec<Note>,
+    /// Step two of the restore has begun, and nobody has taken notice yet.
+    pub(super) just_opened: bool,
     /// How it ended, once it has.
     pub(super) end: Option<End>,
     /// Vertices with a sink that commits; all others have nothing to commit.
@@ -100,6 +102,7 @@ impl Running {
             stage: Stage::Restoring,
             recorder: None,
             notes: Vec::new(),
+            just_opened: false,
             end: None,
             committing,
             sources,
@@ -109,11 +112,11 @@ impl Running {
         }
     }
 
-    /// What collection must spare: the pending checkpoint and its base (G1).
-    pub(super) fn in_use(&self) -> Option<(CheckpointId, Option<CheckpointId>)> {
+    /// How the job ends, once that can no longer change.
+    pub(super) fn outcome(&self) -> Option<Outcome> {
         match &self.stage {
-            Stage::Open(open) => open.coordinator.in_use(),
-            Stage::Restoring | Stage::Closing { .. } => None,
+            Stage::Closing { outcome, .. } => Some(outcome.clone()),
+            Stage::Restoring | Stage::Open(_) => None,
         }
     }
 
@@ -238,6 +241,7 @@ impl Running {
                     unopened: (0..workers).collect(),
                     again: cx.now.after(cx.repeat()),
                 });
+                self.just_opened = true;
                 let first = if cx.desk.stop_wanted { Event::Stop } else { Event::Tick };
                 self.coordinate(first, cx);
             }

@@ -80,7 +80,10 @@ impl JobSettings {
             wrong.push("the number of key groups is 0: use at least 1".to_owned());
         }
         if let Some(workers) = self.workers.filter(|&workers| workers > self.key_groups) {
-            wrong.push(format!("{workers} workers are more than the {} key groups: some would never work", self.key_groups));
+            wrong.push(format!(
+                "{workers} workers are more than the {} key groups: some would never work",
+                self.key_groups
+            ));
         }
         wrong.extend(duplicate_names(&plan.operators));
         if !self.checkpoints {

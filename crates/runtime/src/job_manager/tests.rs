@@ -2,6 +2,7 @@
 //! promise; what is random is seeded, and a failing seed is named.
 
 mod checkpoints;
+mod collecting;
 mod ending;
 mod failures;
 mod lost_mail;

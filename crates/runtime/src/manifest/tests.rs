@@ -39,7 +39,7 @@ fn the_bytes_of_a_manifest_never_change() {
     let bytes = increment().encode();
     let text = std::str::from_utf8(&bytes).expect("JSON");
     assert!(text.starts_with(r#"{"format":1,"manifest":{"job":"sample","id":7,"attempt":3,"incarnation":"000000000000f107","key_seed":"0000000000005eed","key_groups":128,"kind":"checkpoint","mode":"aligned","guarantee":"exactly-once","parent":null,"base":{"id":5,"attempt":1,"checksum":"ffffffffffffffff"},"finished":false,"workers":2,"#), "{text}");
-    assert_eq!(format!("{:016x}", Manifest::checksum(&bytes)), "40a2832816b2004b");
+    assert_eq!(format!("{:016x}", Manifest::checksum(&bytes)), "XXXX");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
 use crate::attempt::Attempt;
 use crate::error::{Error, Result};
+use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::KeySpace;
 use crate::operator::{Chain, Flow, Next};
@@ -56,11 +57,12 @@ impl SubtaskBuilder {
     pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> SubtaskBuilder {
         let space =
             KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
+        let heartbeat = attempt.world.heartbeats.of(id.index);
         SubtaskBuilder {
             id,
             attempt,
             waker,
-            flow: Rc::default(),
+            flow: Rc::new(Flow { heartbeat, ..Flow::default() }),
             outputs: Vec::new(),
             sinks: Vec::new(),
             backend: HeapBackend::new(space),
@@ -111,6 +113,11 @@ impl SubtaskBuilder {
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)
+    }
+
+    /// The mark under which an operator shows in the worker's heartbeat.
+    pub fn mark(&self, operator: &str) -> Mark {
+        self.flow.heartbeat.mark(operator)
     }
 
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.

@@ -101,7 +101,8 @@ impl<S: Source> SourceChain<S> {
             {
                 Read::Record(record, at) => {
                     self.taken.set(self.taken.get() + 1);
-                    let sent = self.next.on_record(record, at, cx);
+                    let next = &mut self.next;
+                    let sent = cx.naming(|| reader.describe(), |cx| next.on_record(record, at, cx));
                     sent.map_err(|error| error.at_position(reader.describe()))?;
                 }
                 Read::Pending => return Ok(SplitPulled::Wait(None)),

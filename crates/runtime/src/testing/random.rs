@@ -13,7 +13,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -24,7 +24,7 @@ impl Random {
     /// A number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number below zero");
-        self.next() % bound
+        self.draw() % bound
     }
 
     /// True once in `n` times on average.
@@ -35,6 +35,6 @@ impl Random {
     /// A generator of its own, so that drawing from it does not shift this one.
     #[must_use]
     pub fn fork(&mut self) -> Random {
-        Random(self.next())
+        Random(self.draw())
     }
 }

@@ -209,7 +209,8 @@ fn part(subtask: SubtaskId, id: CheckpointId, attempt: AttemptId, base: Option<B
     let at = |from| Watermark { at: Some(Timestamp(i64::from(from) - 1)), idle: from == 1 };
     let channel = |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false };
     let position = serde_json::json!({"offset": 17});
-    let splits = BTreeMap::from([("a.csv".to_owned(), SplitPart { position, finished: false })]);
+    let split = if subtask.index == 0 { "a.csv" } else { "b.csv" };
+    let splits = BTreeMap::from([(split.to_owned(), SplitPart { position, finished: false })]);
     let is_source = subtask.vertex == 0;
     SubtaskPart {
         subtask,

@@ -47,6 +47,42 @@ pub fn open_storage_to_read(location: &str, job: &str) -> Result<StorageServer> 
     local(&directory)
 }
 
+/// Opens the storage that a tool's user means: the job's directory itself, or the checkpoint directory with one job or
+/// with the named one in it. Gives back the job's name too.
+///
+/// # Errors
+/// `Refused`, naming the jobs that there are if it is not clear which one is meant.
+pub fn find_storage(location: &str, job: Option<&str>) -> Result<(String, StorageServer)> {
+    if let Some(job) = job {
+        return Ok((job.to_owned(), open_storage_to_read(location, job)?));
+    }
+    let directory = directory_of(location)?;
+    let canonical = fs::canonicalize(&directory)
+        .map_err(|error| Error::refused(format!("cannot open {}: {error}", directory.display())))?;
+    check_is_directory(&canonical, location)?;
+    if is_job(&canonical) {
+        let name = canonical.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        return Ok((name.to_owned(), local(&canonical)?));
+    }
+    let entries = fs::read_dir(&canonical)
+        .map_err(|error| Error::refused(format!("cannot list {}: {error}", directory.display())))?;
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut jobs: Vec<String> = names.filter(|name| is_job(&canonical.join(name))).collect();
+    jobs.sort_unstable();
+    match jobs.as_slice() {
+        [job] => Ok((job.clone(), open_storage_to_read(location, job)?)),
+        [] => Err(Error::refused(format!("there is no job in {}", directory.display()))
+            .hint("name the directory that was given to the job with --checkpoint-dir")),
+        _ => Err(Error::refused(format!("{} holds several jobs: {}", directory.display(), jobs.join(", ")))
+            .hint("name one of them after the directory")),
+    }
+}
+
+/// Any of what a job leaves: also a directory that lost its log is one to look at.
+fn is_job(directory: &Path) -> bool {
+    [layout::LOG, layout::MANIFESTS].iter().any(|part| directory.join(part).is_dir())
+}
+
 impl StorageServer {
     /// Makes sure that the store keeps its word: a second create of an object must fail, else two attempts could both
     /// believe that they own the log (L8). Leaves one small object, `probe`, behind.

@@ -123,8 +123,9 @@ fn a_checkpoint_that_a_subtask_never_acks_expires_and_names_it() {
     rig.run_until(|rig| !rig.aborted().is_empty());
     assert!(rig.aborted()[0].contains("0/1, 1/1"), "{:?}", rig.aborted());
     rig.script.silent = None;
+    // The second one was triggered at once, while the worker was still silent.
     rig.run_until(|rig| !rig.completed().is_empty());
-    assert_eq!(rig.completed(), [2]);
+    assert_eq!(rig.completed(), [3]);
 }
 
 #[test]
@@ -173,4 +174,15 @@ fn a_chain_of_increments_ends_with_a_full_checkpoint() {
         .filter(|id| manifest(&store, &format!("manifests/{id}-1.json")).is_full())
         .collect();
     assert!(full.contains(&22) && full.contains(&43), "{full:?}");
+}
+
+#[test]
+fn a_mode_that_breaks_the_required_guarantee_is_not_taken() {
+    let store = Store::default();
+    let options = JobSettings { require: Some(Guarantee::ExactlyOnce), ..settings() };
+    let mut rig = Rig::with(&store, 12, plan(), options);
+    rig.command(Command::SetMode(Mode::AtLeastOnce));
+    rig.run_until(|rig| rig.completed().len() == 1);
+    assert!(rig.warnings().contains("--require"), "{}", rig.warnings());
+    assert_eq!(manifest(&store, "manifests/1-1.json").mode, Mode::Aligned);
 }

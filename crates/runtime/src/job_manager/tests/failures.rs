@@ -4,6 +4,7 @@ use super::rig::{Rig, When, plan, settings};
 use super::store::{Fault, Store};
 use crate::control::Report;
 use crate::error::{Error, ErrorKind};
+use crate::history::HistoryEntry;
 use crate::job_manager::{JobSettings, ManagerEvent, Outcome};
 use flott_checkpoint::{AttemptId, RestartOptions};
 use std::time::Duration;
@@ -116,4 +117,16 @@ fn a_history_that_cannot_be_written_hinders_nothing() {
     store.break_next("create history", Fault::Fails, 100);
     assert!(matches!(rig.run(), Outcome::Finished { .. }));
     assert!(rig.warnings().contains("history"), "{}", rig.warnings());
+}
+
+#[test]
+fn a_checkpoint_that_died_with_its_process_is_in_the_history_too() {
+    let store = Store::default();
+    let mut old = Rig::new(&store, 49);
+    old.run_until(|_| store.get("manifests/2-1.json").is_some());
+    assert!(store.get("history/2-1.json").is_none(), "it dies before it can say anything");
+    Rig::new(&store, 50).run_until(|rig| rig.completed().len() == 1);
+    let path = "history/2-1.json";
+    let entry = HistoryEntry::decode(path, &store.get(path).expect("it was found")).expect("readable");
+    assert!(entry.reason().is_some_and(|reason| reason.contains("the process ended")), "{entry:?}");
 }

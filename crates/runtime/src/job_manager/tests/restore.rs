@@ -145,7 +145,10 @@ fn no_fallback_passes_output_that_may_be_committed_unless_duplicates_are_allowed
     let error = failed(Rig::new(&store, 62).run());
     assert_eq!(error.kind(), ErrorKind::Unusable);
     let text = error.to_string();
-    assert!(text.contains("sink out") && text.contains("checkpoint 3") && text.contains("--allow-duplicates"), "{text}");
+    assert!(
+        text.contains("sink out") && text.contains("checkpoint 3") && text.contains("--allow-duplicates"),
+        "{text}"
+    );
 
     let older = JobSettings { restore: Restore::Id(flott_checkpoint::CheckpointId(2)), ..settings() };
     let slots = store.paths("log/").len();

@@ -125,7 +125,7 @@ impl Job {
             restore: None,
             claim: None,
             options,
-            world: World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| ()) },
+            world: World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| ()), heartbeats: Default::default() },
         })
     }
 

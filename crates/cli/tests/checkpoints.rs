@@ -1,0 +1,213 @@
+//! Runs the built `flott checkpoints …` on good and on damaged directories.
+
+use flott_runtime::io::runtime::block_on;
+use flott_runtime::io::storage::open_storage;
+use flott_runtime::testing::sample_job::SampleJob;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A checkpoint directory with one good job, `sample`.
+fn good() -> TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    add_job(dir.path(), "sample");
+    dir
+}
+
+fn add_job(dir: &Path, name: &str) {
+    let storage = open_storage(&dir.display().to_string(), name).expect("opened");
+    block_on(async {
+        storage.probe().await.expect("honest");
+        SampleJob::good(storage).await
+    })
+    .expect("written");
+}
+
+fn flott(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_flott")).args(arguments).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+fn at(dir: &TempDir, path: &str) -> PathBuf {
+    dir.path().join("sample").join(path)
+}
+
+/// Runs a subcommand on a directory.
+fn checkpoints(subcommand: &str, dir: &Path, more: &[&str]) -> (i32, String, String) {
+    let dir = dir.display().to_string();
+    let mut arguments = vec!["checkpoints", subcommand, &dir];
+    arguments.extend(more);
+    let output = flott(&arguments);
+    (output.status.code().expect("no signal"), text(&output.stdout), text(&output.stderr))
+}
+
+fn json_lines(stdout: &str) -> Vec<Value> {
+    stdout.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+#[test]
+fn verify_says_that_a_good_directory_is_good() {
+    let dir = good();
+    let (code, stdout, stderr) = checkpoints("verify", dir.path(), &[]);
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.starts_with("job sample is good: "), "{stdout}");
+    assert!(stdout.contains("4 checkpoints; the newest checkpoint that is whole is 5"), "{stdout}");
+    assert_eq!(stderr, "", "no progress when nobody looks");
+}
+
+/// Each kind of object, damaged in each way that verification must see.
+#[test]
+fn verify_finds_and_names_every_kind_of_damage() {
+    let flip: fn(&Path) = |path| {
+        let mut bytes = fs::read(path).expect("there");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).expect("written");
+    };
+    let truncate: fn(&Path) = |path| {
+        let bytes = fs::read(path).expect("there");
+        fs::write(path, &bytes[..bytes.len() - 1]).expect("written");
+    };
+    let remove: fn(&Path) = |path| fs::remove_file(path).expect("there");
+    let cases = [
+        ("log/6.json", flip),
+        ("log/6.json", truncate),
+        ("log/1.json", flip),
+        ("log/4.json", truncate),
+        ("log/4.json", remove),
+        ("manifests/5-4.json", flip),
+        ("manifests/2-1.json", truncate),
+        ("manifests/1-1.json", remove),
+        ("data/4/5-1.seg", flip),
+        ("data/1/2-0.seg", truncate),
+        ("data/1/1-0.seg", remove),
+        ("history/3-4.json", flip),
+    ];
+    for (path, damage) in cases {
+        let dir = good();
+        damage(&at(&dir, path));
+        let (code, stdout, _) = checkpoints("verify", dir.path(), &[]);
+        assert_eq!(code, 1, "{path}: {stdout}");
+        assert!(stdout.contains(&format!("damage: {path}: ")), "{path}: {stdout}");
+        assert!(stdout.contains("what to do: ") && stdout.contains("job sample is DAMAGED"), "{stdout}");
+
+        let (code, stdout, _) = checkpoints("verify", dir.path(), &["--json"]);
+        assert_eq!(code, 1);
+        let lines = json_lines(&stdout);
+        let named = |line: &Value| line["severity"] == "damage" && line["path"] == path;
+        assert!(lines.iter().any(named), "{path}: {stdout}");
+        assert_eq!(lines.last().map(|line| line["verdict"].clone()), Some("damaged".into()));
+    }
+}
+
+#[test]
+fn verify_names_the_newest_checkpoint_that_can_still_be_restored() {
+    let dir = good();
+    fs::remove_file(at(&dir, "data/4/5-0.seg")).expect("there");
+    let (_, stdout, _) = checkpoints("verify", dir.path(), &["--json"]);
+    assert_eq!(json_lines(&stdout).last().map(|line| line["newest_whole"].clone()), Some(4.into()));
+}
+
+#[test]
+fn list_is_an_aligned_table_and_with_json_an_object_a_line() {
+    let dir = good();
+    let (code, stdout, _) = checkpoints("list", dir.path(), &[]);
+    assert_eq!(code, 0);
+    let lines: Vec<&str> = stdout.lines().collect();
+    assert_eq!(lines.len(), 5, "{stdout}");
+    let column = lines[0].find("KIND").expect("a heading");
+    for (line, kind) in lines[1..].iter().zip(["checkpoint", "checkpoint", "savepoint", "checkpoint"]) {
+        assert!(line[column..].starts_with(kind), "not aligned: {stdout}");
+        assert!(
+            line.contains("exactly-once") && line.contains("18ms") && line.contains("2023-11-14T22:13:20.018Z"),
+            "{line}"
+        );
+    }
+
+    let (code, stdout, _) = checkpoints("list", dir.path(), &["--json"]);
+    assert_eq!(code, 0);
+    let rows = json_lines(&stdout);
+    assert_eq!(rows.iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2, 4, 5].map(Value::from));
+    assert_eq!(rows[3]["details"]["base"], 2);
+    assert_eq!(rows[0]["details"]["base"], Value::Null);
+}
+
+#[test]
+fn list_shows_a_checkpoint_whose_manifest_is_damaged() {
+    let dir = good();
+    fs::write(at(&dir, "manifests/2-1.json"), b"{}").expect("written");
+    let (code, stdout, _) = checkpoints("list", dir.path(), &[]);
+    assert_eq!(code, 0);
+    assert!(stdout.lines().nth(2).is_some_and(|line| line.contains("damaged or missing")), "{stdout}");
+}
+
+#[test]
+fn show_tells_all_of_one_checkpoint_but_the_secret_seed() {
+    let dir = good();
+    let (code, newest, _) = checkpoints("show", dir.path(), &[]);
+    assert_eq!(code, 0);
+    assert!(newest.starts_with("checkpoint 5 of job sample (checkpoint, builds on checkpoint 2)"), "{newest}");
+    assert!(newest.contains("lines, count, out") && newest.contains("data/4/5-1.seg"), "{newest}");
+    assert!(newest.contains(r#"a.csv  {"offset":17}"#), "{newest}");
+
+    let (code, stdout, _) = checkpoints("show", dir.path(), &["--id", "1", "--json"]);
+    assert_eq!(code, 0);
+    let lines = json_lines(&stdout);
+    assert_eq!((&lines[0]["id"], &lines[0]["base"]), (&1.into(), &Value::Null));
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[1]["splits"]["lines"]["a.csv"]["position"]["offset"], 17);
+    assert!(!stdout.contains("5eed") && !newest.contains("5eed"));
+}
+
+#[test]
+fn show_of_a_damaged_checkpoint_is_damage_and_of_none_is_usage() {
+    let dir = good();
+    let (code, _, stderr) = checkpoints("show", dir.path(), &["--id", "3"]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("no checkpoint 3"), "{stderr}");
+    fs::remove_file(at(&dir, "manifests/5-4.json")).expect("there");
+    let (code, _, stderr) = checkpoints("show", dir.path(), &[]);
+    assert_eq!(code, 1);
+    assert!(stderr.contains("manifests/5-4.json"), "{stderr}");
+}
+
+#[test]
+fn the_job_is_found_or_asked_for() {
+    let dir = good();
+    for place in [dir.path().to_owned(), at(&dir, "")] {
+        assert_eq!(checkpoints("list", &place, &[]).0, 0, "{}", place.display());
+    }
+    assert_eq!(checkpoints("list", dir.path(), &["sample"]).0, 0);
+    add_job(dir.path(), "other");
+    let (code, _, stderr) = checkpoints("list", dir.path(), &[]);
+    assert_eq!(code, 2);
+    assert!(stderr.contains("several jobs: other, sample"), "{stderr}");
+    assert_eq!(checkpoints("list", dir.path(), &["other"]).0, 0);
+}
+
+#[test]
+fn what_is_no_checkpoint_directory_is_a_usage_error() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("file");
+    fs::write(&file, b"").expect("written");
+    let s3 = Path::new("s3://bucket/dir");
+    for (place, words) in [
+        (dir.path(), "no job"),
+        (&file, "not a directory"),
+        (&dir.path().join("none"), "cannot open"),
+        (s3, "without it"),
+    ] {
+        for subcommand in ["list", "show", "verify"] {
+            let (code, stdout, stderr) = checkpoints(subcommand, place, &[]);
+            assert_eq!((code, stdout.as_str()), (2, ""), "{}", place.display());
+            assert!(stderr.contains(words), "{}: {stderr}", place.display());
+        }
+    }
+    assert_eq!(flott(&["checkpoints", "verify"]).status.code(), Some(2));
+    assert_eq!(flott(&["checkpoints", "mend"]).status.code(), Some(2));
+}

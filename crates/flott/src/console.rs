@@ -1,0 +1,182 @@
+//! What a user sees of a run: log and progress on stderr, and with `--json` one object a line on stdout.
+//!
+//! Only words: it hears of everything and changes nothing.
+
+mod json;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use crate::run::{Ended, Listen, Report, Status};
+use crate::settings::Settings;
+use flott_checkpoint::Mode;
+use flott_checkpoint::guarantee::{PathGuarantee, of_job};
+use flott_runtime::error::{Error, Result};
+use flott_runtime::job_manager::JobEvent;
+use flott_runtime::time::Time;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use progress::Progress;
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+/// What the start says about a job.
+pub(crate) struct Opening {
+    pub(crate) job: String,
+    /// Where checkpoints go; `None` if they are off.
+    pub(crate) checkpoint_dir: Option<String>,
+    pub(crate) mode: Mode,
+    pub(crate) interval: Duration,
+    /// What each path promises if nothing lesser is restored.
+    pub(crate) paths: Vec<PathGuarantee>,
+    /// Where sinks put their output, as far as they say.
+    pub(crate) outputs: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// See the head of this file.
+pub(crate) struct Console {
+    opening: Opening,
+    json: bool,
+    progress: Progress,
+    /// Only on a terminal.
+    bar: Option<ProgressBar>,
+}
+
+impl Console {
+    pub(crate) fn new(opening: Opening, settings: &Settings) -> Console {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.set_style(ProgressStyle::default_spinner());
+            bar
+        });
+        Console { opening, json: settings.json.unwrap_or(false), progress: Progress::default(), bar }
+    }
+
+    /// A line of the log.
+    fn log(&self, line: &str) {
+        match &self.bar {
+            // The bar would overwrite what is printed beside it.
+            Some(bar) => bar.suspend(|| write_log(line)),
+            None => write_log(line),
+        }
+    }
+
+    fn emit(&self, event: &serde_json::Value) {
+        if self.json {
+            let mut stdout = std::io::stdout().lock();
+            // Nobody reads any more: no reason to end the job.
+            let _ = writeln!(stdout, "{event}").and_then(|()| stdout.flush());
+        }
+    }
+
+    fn open(&self, status: &Status) {
+        for line in opening_lines(&self.opening, status) {
+            self.log(&line);
+        }
+    }
+
+    fn show_progress(&mut self, now: Time, status: &Status) {
+        if let Some(line) = self.progress.line(now, status, self.bar.is_some()) {
+            match &self.bar {
+                Some(bar) => {
+                    bar.set_message(line);
+                    bar.tick();
+                }
+                None => write_log(&line),
+            }
+        }
+    }
+}
+
+impl Listen for Console {
+    fn on_event(&mut self, now: Time, event: &JobEvent, status: &Status) {
+        let promised = of_job(&self.opening.paths);
+        self.emit(&json::event(&self.opening, promised, event));
+        match event {
+            JobEvent::Started { .. } | JobEvent::Restored { .. } => {
+                self.progress.begin(now);
+                self.open(status);
+            }
+            JobEvent::Completed { duration, .. } => self.progress.completed(now, *duration),
+            JobEvent::Aborted { id, reason } => self.log(&format!("warning: checkpoint {id} was given up: {reason}")),
+            JobEvent::Restart { restarts, delay, error } => {
+                let delay = humantime::format_duration(*delay);
+                self.log(&format!("error: {error}"));
+                self.log(&format!("restart {restarts} in {delay}"));
+            }
+            JobEvent::Warning(warning) => self.log(&format!("warning: {warning}")),
+            JobEvent::Progress { .. } => {}
+        }
+        self.show_progress(now, status);
+    }
+
+    fn on_end(&mut self, result: &Result<Report>) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        self.emit(&json::end(result));
+        match result {
+            Ok(report) => {
+                for line in closing_lines(&self.opening, report) {
+                    self.log(&line);
+                }
+            }
+            Err(error) => self.log(&failure_line(error)),
+        }
+    }
+}
+
+/// How an error that ends a process is printed.
+pub(crate) fn failure_line(error: &Error) -> String {
+    format!("error: {error}")
+}
+
+/// Stderr is the log: if it is gone, nothing can be said about it.
+pub(crate) fn write_log(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
+    let attempt = status.attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
+    let workers = status.workers;
+    let begun = match status.restored {
+        Some(checkpoint) => format!("restored from checkpoint {checkpoint}"),
+        None => "started from nothing".to_owned(),
+    };
+    let mut lines =
+        vec![format!("{}: attempt {attempt} with {workers} workers, {begun}", opening.job)];
+    if status.restarts > 0 {
+        return lines;
+    }
+    lines.push(match &opening.checkpoint_dir {
+        Some(directory) => {
+            let interval = humantime::format_duration(opening.interval);
+            format!("checkpoints: {}, each {interval}, in {directory}", opening.mode)
+        }
+        None => "checkpoints are off: output is committed once, at the end; after a failure the job starts over \
+                 (--checkpoint-dir turns them on)"
+            .to_owned(),
+    });
+    lines.push(format!("guarantee: {}", of_job(&opening.paths)));
+    let lesser = opening.paths.iter().filter(|path| path.limit.is_some());
+    lines.extend(lesser.map(|path| format!("  {path}")));
+    lines.extend(opening.warnings.iter().map(|warning| format!("warning: {warning}")));
+    lines
+}
+
+fn closing_lines(opening: &Opening, report: &Report) -> Vec<String> {
+    let at = report.checkpoint.map(|id| format!(" at checkpoint {id}")).unwrap_or_default();
+    let outputs = opening.outputs.join(", ");
+    let output = if outputs.is_empty() { String::new() } else { format!(", output in {outputs}") };
+    let counts = format!("{} records in, {} out, {} restarts", report.records_in, report.records_out, report.restarts);
+    let mut lines = vec![match report.ended {
+        Ended::Finished => format!("finished{at}{output}: {counts}"),
+        Ended::FinishedBefore => format!("finished{at}{output}; --restore none --overwrite starts over"),
+        Ended::Stopped => format!("stopped{at}: {counts}; started again, the job goes on from there"),
+        Ended::Cancelled => format!("stopped at once, without a checkpoint: {counts}"),
+    }];
+    for (operator, count) in &report.skipped {
+        lines.push(format!("warning: `{operator}` skipped {count} records"));
+    }
+    lines
+}

@@ -1,0 +1,80 @@
+//! Events as JSON, one object a line. Fields are only ever added.
+
+use super::Opening;
+use crate::run::{Ended, Report};
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee};
+use flott_runtime::error::Result;
+use flott_runtime::job_manager::JobEvent;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent) -> Value {
+    match event {
+        JobEvent::Started { attempt, workers } => begun(opening, promised, *attempt, *workers, None),
+        JobEvent::Restored { attempt, checkpoint, workers } => {
+            begun(opening, promised, *attempt, *workers, Some(*checkpoint))
+        }
+        JobEvent::Completed { id, mode, duration, bytes } => json!({
+            "event": "checkpoint", "id": id, "status": "completed", "mode": mode,
+            "duration_ms": millis(*duration), "bytes": bytes,
+        }),
+        JobEvent::Aborted { id, reason } => {
+            json!({"event": "checkpoint", "id": id, "status": "aborted", "reason": reason})
+        }
+        JobEvent::Restart { restarts, delay, error } => {
+            json!({"event": "restart", "restarts": restarts, "delay_ms": millis(*delay), "error": error.to_string()})
+        }
+        JobEvent::Warning(message) => json!({"event": "warning", "message": message}),
+        JobEvent::Progress { records_in, records_out } => {
+            json!({"event": "progress", "records_in": records_in, "records_out": records_out})
+        }
+    }
+}
+
+fn begun(
+    opening: &Opening,
+    promised: Guarantee,
+    attempt: AttemptId,
+    workers: u16,
+    restored: Option<CheckpointId>,
+) -> Value {
+    let checkpoints = opening.checkpoint_dir.as_ref().map(|directory| {
+        json!({"dir": directory, "mode": opening.mode, "interval_ms": millis(opening.interval)})
+    });
+    let mut event = json!({
+        "event": if restored.is_some() { "restored" } else { "started" },
+        "job": opening.job, "attempt": attempt, "workers": workers,
+        "guarantee": promised, "checkpoints": checkpoints,
+    });
+    if let (Some(checkpoint), Some(fields)) = (restored, event.as_object_mut()) {
+        fields.insert("checkpoint".to_owned(), json!(checkpoint));
+    }
+    event
+}
+
+pub(super) fn end(result: &Result<Report>) -> Value {
+    match result {
+        Ok(report) => json!({
+            "event": "finished", "ended": ended(report.ended), "checkpoint": report.checkpoint,
+            "records_in": report.records_in, "records_out": report.records_out,
+            "restarts": report.restarts, "skipped": report.skipped,
+        }),
+        Err(error) => json!({
+            "event": "failed", "error": error.to_string(), "operator": error.operator(),
+            "exit_code": error.kind().exit_code(),
+        }),
+    }
+}
+
+fn ended(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Finished => "finished",
+        Ended::FinishedBefore => "finished-before",
+        Ended::Stopped => "stopped",
+        Ended::Cancelled => "cancelled",
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,122 @@
+//! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
+
+use crate::settings::{
+    Settings, parse_directory, parse_interval, parse_mode, parse_require, parse_restore, parse_stop_timeout,
+    parse_workers,
+};
+use clap::builder::BoolishValueParser;
+use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser};
+use flott_checkpoint::{Guarantee, Mode, Restore};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every job")]
+pub(crate) struct Flags {
+    /// Threads that run the job [default: those of the restored checkpoint, else the cores]
+    #[arg(long, env = "FLOTT_WORKERS", value_name = "N", value_parser = parse_workers)]
+    workers: Option<u16>,
+    /// Directory or URL for checkpoints [default: none, checkpoints are off]
+    #[arg(long, env = "FLOTT_CHECKPOINT_DIR", value_name = "URL", value_parser = parse_directory)]
+    checkpoint_dir: Option<String>,
+    /// stop-the-world, aligned or at-least-once [default: aligned]
+    #[arg(long, env = "FLOTT_CHECKPOINT_MODE", value_name = "MODE", value_parser = parse_mode)]
+    checkpoint_mode: Option<Mode>,
+    /// Time between two checkpoints [default: 1s]
+    #[arg(long, env = "FLOTT_CHECKPOINT_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
+    checkpoint_interval: Option<Duration>,
+    /// latest, the number of a checkpoint, or none to start over [default: latest]
+    #[arg(long, env = "FLOTT_RESTORE", value_name = "WHAT", value_parser = parse_restore)]
+    restore: Option<Restore>,
+    /// Refuse to run with less than exactly-once or at-least-once
+    #[arg(long, env = "FLOTT_REQUIRE", value_name = "GUARANTEE", value_parser = parse_require)]
+    require: Option<Guarantee>,
+    /// A damaged checkpoint ends the job, instead of falling back to an older one
+    #[arg(long, env = "FLOTT_NO_FALLBACK", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    no_fallback: bool,
+    /// A fallback may pass output that is already committed
+    #[arg(long, env = "FLOTT_ALLOW_DUPLICATES", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    allow_duplicates: bool,
+    /// Leave behind state in the checkpoint that no operator claims
+    #[arg(long, env = "FLOTT_ALLOW_UNCLAIMED_STATE", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    allow_unclaimed_state: bool,
+    /// Take over output directories that hold foreign output, and remove it after the first commit
+    #[arg(long, env = "FLOTT_OVERWRITE", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    overwrite: bool,
+    /// How long a stop may take [default: 30s]
+    #[arg(long, env = "FLOTT_STOP_TIMEOUT", value_name = "TIME", value_parser = parse_stop_timeout)]
+    stop_timeout: Option<Duration>,
+    /// Directory for local working files [default: below the system's directory for temporary files]
+    #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
+    work_dir: Option<PathBuf>,
+    /// Events as JSON on stdout, one object a line
+    #[arg(long, env = "FLOTT_JSON", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    json: bool,
+}
+
+/// A job's whole command line: its own arguments and those of every job.
+#[derive(Parser, Debug)]
+struct CommandLine<A: Args> {
+    #[command(flatten)]
+    own: A,
+    #[command(flatten)]
+    flags: Flags,
+}
+
+/// A job without arguments of its own.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct NoArguments {}
+
+/// Parses a command line, program name first.
+pub(crate) fn parse<A: Args>(job: &str, line: Vec<OsString>) -> Result<(A, Settings), clap::Error> {
+    let mut command = command::<A>(job);
+    let matches = command.try_get_matches_from_mut(without_run(line))?;
+    let parsed = CommandLine::<A>::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((parsed.own, parsed.flags.into()))
+}
+
+/// What the environment says, for a job that has no command line.
+pub(crate) fn from_environment(job: &str) -> Result<Settings, clap::Error> {
+    parse::<NoArguments>(job, vec![job.into()]).map(|(_, settings)| settings)
+}
+
+fn command<A: Args>(job: &str) -> Command {
+    let command = CommandLine::<A>::command().name(job.to_owned()).no_binary_name(false);
+    command.after_help(
+        "The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once.",
+    )
+}
+
+/// The only command there is may be named.
+fn without_run(mut line: Vec<OsString>) -> Vec<OsString> {
+    if line.get(1).is_some_and(|word| word == "run") {
+        line.remove(1);
+    }
+    line
+}
+
+impl From<Flags> for Settings {
+    fn from(flags: Flags) -> Settings {
+        // A switch can only be on: that it is off says nothing.
+        let switch = |on: bool| on.then_some(true);
+        Settings {
+            workers: flags.workers,
+            checkpoint_dir: flags.checkpoint_dir,
+            checkpoint_mode: flags.checkpoint_mode,
+            checkpoint_interval: flags.checkpoint_interval,
+            restore: flags.restore,
+            require: flags.require,
+            no_fallback: switch(flags.no_fallback),
+            allow_duplicates: switch(flags.allow_duplicates),
+            allow_unclaimed_state: switch(flags.allow_unclaimed_state),
+            overwrite: switch(flags.overwrite),
+            stop_timeout: flags.stop_timeout,
+            work_dir: flags.work_dir,
+            json: switch(flags.json),
+        }
+    }
+}

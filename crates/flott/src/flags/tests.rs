@@ -1,0 +1,95 @@
+use super::*;
+
+#[derive(Args, Debug)]
+struct Own {
+    /// Where to read.
+    #[arg(long, default_value = "in.csv")]
+    input: String,
+}
+
+fn parsed(words: &[&str]) -> Result<(Own, Settings), String> {
+    let line = std::iter::once("job").chain(words.iter().copied()).map(OsString::from).collect();
+    parse::<Own>("job", line).map_err(|error| error.to_string())
+}
+
+fn settings(words: &[&str]) -> Settings {
+    parsed(words).unwrap().1
+}
+
+#[test]
+fn the_word_run_changes_nothing() {
+    assert_eq!(settings(&["run", "--workers", "3"]), settings(&["--workers", "3"]));
+    assert_eq!(settings(&["run"]), Settings::default());
+}
+
+#[test]
+fn every_flag_arrives() {
+    let all = settings(&[
+        "--workers=2",
+        "--checkpoint-dir=ck",
+        "--checkpoint-mode=stop-the-world",
+        "--checkpoint-interval=250ms",
+        "--restore=7",
+        "--require=exactly-once",
+        "--no-fallback",
+        "--allow-duplicates",
+        "--allow-unclaimed-state",
+        "--overwrite",
+        "--stop-timeout=5s",
+        "--work-dir=w",
+        "--json",
+    ]);
+    let expected = Settings {
+        workers: Some(2),
+        checkpoint_dir: Some("ck".to_owned()),
+        checkpoint_mode: Some(Mode::StopTheWorld),
+        checkpoint_interval: Some(Duration::from_millis(250)),
+        restore: Some(Restore::Id(flott_checkpoint::CheckpointId(7))),
+        require: Some(Guarantee::ExactlyOnce),
+        no_fallback: Some(true),
+        allow_duplicates: Some(true),
+        allow_unclaimed_state: Some(true),
+        overwrite: Some(true),
+        stop_timeout: Some(Duration::from_secs(5)),
+        work_dir: Some("w".into()),
+        json: Some(true),
+    };
+    assert_eq!(all, expected);
+}
+
+#[test]
+fn a_job_has_arguments_of_its_own_beside() {
+    let (own, settings) = parsed(&["--input", "x.csv", "--json"]).unwrap();
+    assert_eq!((own.input.as_str(), settings.json), ("x.csv", Some(true)));
+    assert_eq!(parsed(&[]).unwrap().0.input, "in.csv");
+}
+
+#[test]
+fn zero_and_absurd_options_are_refused_with_a_reason() {
+    let cases = [
+        ("--workers=0", "0 workers"),
+        ("--workers=99999999999", "128"),
+        ("--workers=many", "whole number"),
+        ("--checkpoint-interval=0s", "interval"),
+        ("--checkpoint-interval=900years", "year"),
+        ("--checkpoint-interval=5", "500ms"),
+        ("--checkpoint-mode=unaligned", "cannot run in this version"),
+        ("--checkpoint-mode=aligned-then-unaligned", "cannot run in this version"),
+        ("--checkpoint-mode=fast", "stop-the-world, aligned, at-least-once"),
+        ("--checkpoint-dir=", "empty"),
+        ("--restore=0", "number of a checkpoint"),
+        ("--restore=yesterday", "number of a checkpoint"),
+        ("--require=at-most-once", "exactly-once"),
+        ("--stop-timeout=0s", "final checkpoint"),
+        ("--stop-timeout=900years", "year"),
+    ];
+    for (flag, reason) in cases {
+        let error = parsed(&[flag]).unwrap_err();
+        assert!(error.contains(reason), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    command::<Own>("job").debug_assert();
+}

@@ -1,0 +1,123 @@
+//! The job: a name, a graph, and the settings that its program gives it.
+
+use crate::graph::{Frozen, Graph, Output};
+use crate::settings::Settings;
+use crate::stream::Stream;
+use flott_checkpoint::{Guarantee, Mode, Restore};
+use flott_runtime::error::Result;
+use flott_runtime::operator::Head;
+use flott_runtime::plan::{BuildChain, Role};
+use flott_runtime::record::Record;
+use flott_runtime::source::Source;
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A job under construction. A clone is the same job.
+///
+/// A job is described once per process and then frozen; what is added afterwards is in no run.
+#[derive(Clone)]
+pub struct Job {
+    name: Rc<str>,
+    graph: Rc<RefCell<Graph>>,
+    pub(crate) settings: Rc<RefCell<Settings>>,
+}
+
+impl Job {
+    /// An empty job. Its name is its directory in the checkpoint storage.
+    #[must_use]
+    pub fn new(name: &str) -> Job {
+        Job { name: name.into(), graph: Rc::default(), settings: Rc::default() }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The stream of a source, whose name must be unique in the job: checkpoints keep its positions under it.
+    pub fn source<S: Source>(&self, name: &str, source: S) -> Stream<S::Item> {
+        let role = Role::Source { replayable: source.is_replayable(), bounded: source.is_bounded() };
+        let source = Arc::new(source);
+        let output = Output::<S::Item>::new();
+        let (next, operator) = (Arc::clone(&output), name.to_owned());
+        let build: BuildChain = Arc::new(move |builder| {
+            let next = next.make(builder)?;
+            Ok(builder.source(&operator, Arc::clone(&source), next))
+        });
+        let vertex = self.graph(|graph| graph.vertex(true, build));
+        let operator = self.graph(|graph| graph.operator(name, vertex, role, Vec::new()));
+        Stream::named(self, vertex, output, name, operator)
+    }
+
+    /// Refuses to run, with a message: for what the program itself finds wrong with its arguments (exit code 2).
+    pub fn refuse(&self, message: impl Into<String>) {
+        let message = message.into();
+        self.graph(|graph| graph.error(message));
+    }
+
+    /// A chain of its own whose inputs all carry `T`.
+    pub(crate) fn chain<T: Record>(&self) -> (u16, Arc<Output<T>>) {
+        let output = Output::<T>::new();
+        let next = Arc::clone(&output);
+        let build: BuildChain = Arc::new(move |builder| Ok(Box::new(Head::new(next.make(builder)?))));
+        (self.graph(|graph| graph.vertex(false, build)), output)
+    }
+
+    pub(crate) fn graph<R>(&self, with: impl FnOnce(&mut Graph) -> R) -> R {
+        with(&mut self.graph.borrow_mut())
+    }
+
+    pub(crate) fn is_same(&self, other: &Job) -> bool {
+        Rc::ptr_eq(&self.graph, &other.graph)
+    }
+
+    pub(crate) fn freeze(&self) -> Result<Frozen> {
+        self.graph(|graph| graph.freeze(&self.name))
+    }
+}
+
+macro_rules! setters {
+    ($($(#[$doc:meta])* $name:ident($type:ty) $(, $convert:ident)?;)*) => {
+        /// Settings of the program. A `FLOTT_*` variable overrules them, and a flag overrules both.
+        impl Job {
+            $($(#[$doc])*
+            pub fn $name(&self, value: $type) -> &Job {
+                self.settings.borrow_mut().$name = Some(value $(.$convert())?);
+                self
+            })*
+        }
+    };
+}
+
+setters! {
+    /// Workers: threads, each with one subtask of every chain. 1 to 128; as `--workers`.
+    workers(u16);
+    /// Where checkpoints go, a path or URL; as `--checkpoint-dir`. Without it checkpoints are off.
+    checkpoint_dir(impl Into<String>), into;
+    /// How checkpoints are taken; as `--checkpoint-mode`. Default [`Mode::Aligned`].
+    checkpoint_mode(Mode);
+    /// Time between two checkpoints; as `--checkpoint-interval`. Default 1 s.
+    checkpoint_interval(Duration);
+    /// What to restore; as `--restore`. Default [`Restore::Latest`].
+    restore(Restore);
+    /// Refuses to run with a lesser guarantee; as `--require`.
+    require(Guarantee);
+    /// A damaged checkpoint ends the job instead of falling back to an older one; as `--no-fallback`.
+    no_fallback(bool);
+    /// A fallback may pass output that is already committed; as `--allow-duplicates`.
+    allow_duplicates(bool);
+    /// State in the checkpoint that no operator claims is left behind; as `--allow-unclaimed-state`.
+    allow_unclaimed_state(bool);
+    /// Takes over output directories that hold foreign output; as `--overwrite`.
+    overwrite(bool);
+    /// How long a stop may take; as `--stop-timeout`. Default 30 s.
+    stop_timeout(Duration);
+    /// Local working files; as `--work-dir`.
+    work_dir(impl Into<PathBuf>), into;
+    /// Events as JSON lines on stdout; as `--json`.
+    json(bool);
+}

@@ -1,0 +1,182 @@
+//! A job as a program: command line, signals, exit code.
+
+use crate::console::{Console, Opening, failure_line, write_log};
+use crate::flags::{self, NoArguments};
+use crate::graph::Frozen;
+use crate::handle::JobHandle;
+use crate::job::Job;
+use crate::run::{self, Ended, Report};
+use crate::settings::Settings;
+use clap::Args;
+use flott_checkpoint::{Guarantee, Options};
+use flott_runtime::error::{Error, Result};
+use flott_runtime::job_manager::promises;
+use std::process::exit;
+
+/// The exit code of a second Ctrl-C.
+const INTERRUPTED: i32 = 130;
+
+/// Runs a job as a program: reads the command line that every job has, runs what `build` describes, and ends the process
+/// with its exit code if that is not 0. Returns when the job has finished, or has stopped with a final checkpoint.
+///
+/// ```no_run
+/// use flott::prelude::*;
+///
+/// fn main() -> flott::Result<()> {
+///     flott::main("word-count", |job| {
+///         job.source("lines", FileSource::lines("input/*.txt"))
+///             .flat_map(|line: String| line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+///             .key_by(|word| word.clone())
+///             .fold("count", 0u64, |count, _word| *count += 1)
+///             .sink("out", FileSink::csv("counts"));
+///     })
+/// }
+/// ```
+///
+/// # Errors
+/// None at present: a job that fails ends the process. The result makes `main` one line, and `?` possible.
+pub fn main(name: &str, build: impl FnOnce(&Job)) -> Result<()> {
+    main_with::<NoArguments>(name, |_, job| build(job))
+}
+
+/// As [`main()`], for a job with arguments of its own: a type that derives `clap::Args`.
+///
+/// # Errors
+/// As [`main()`].
+pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()> {
+    let (own, flags) = flags::parse::<A>(name, std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
+    let job = Job::new(name);
+    build(own, &job);
+    log_to_stderr();
+    match begin(&job, flags).and_then(|handle| {
+        listen_for_signals(&handle);
+        handle.wait()
+    }) {
+        Ok(Report { ended: Ended::Cancelled, .. }) => exit(INTERRUPTED),
+        Ok(_) => Ok(()),
+        Err(error) => exit(i32::from(error.kind().exit_code())),
+    }
+}
+
+/// Starts the job; a refusal is told here, everything later by the console.
+fn begin(job: &Job, flags: Settings) -> Result<JobHandle> {
+    let start = || {
+        let settings = flags.over(job.settings.borrow().clone());
+        let frozen = job.freeze()?;
+        run::manager_settings(&settings, &frozen.plan)?;
+        let opening = opening(job, &frozen, &settings)?;
+        run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))
+    };
+    start().inspect_err(|error| write_log(&failure_line(error)))
+}
+
+/// What is known before anything runs; refuses what `--require` rules out.
+fn opening(job: &Job, frozen: &Frozen, settings: &Settings) -> Result<Opening> {
+    let defaults = Options::default();
+    let mode = settings.checkpoint_mode.unwrap_or(defaults.mode);
+    let checkpoints = settings.checkpoint_dir.as_ref().map(|_| mode);
+    let paths = promises(&frozen.plan, checkpoints, Guarantee::ExactlyOnce);
+    if let Some(required) = settings.require {
+        let lesser = flott_checkpoint::guarantee::below(&paths, required);
+        if !lesser.is_empty() {
+            let lesser: Vec<String> = lesser.iter().map(ToString::to_string).collect();
+            return Err(Error::refused(format!("--require {required} cannot be kept: {}", lesser.join("; "))));
+        }
+    }
+    Ok(Opening {
+        job: job.name().to_owned(),
+        checkpoint_dir: settings.checkpoint_dir.clone(),
+        mode,
+        interval: settings.checkpoint_interval.or(defaults.interval).unwrap_or_default(),
+        paths,
+        outputs: frozen.outputs.clone(),
+        warnings: frozen.warnings.clone(),
+    })
+}
+
+/// The first signal stops with a final checkpoint, the second ends the process at once.
+fn listen_for_signals(handle: &JobHandle) {
+    let commands = handle.commands();
+    handle.spawn(async move {
+        let Ok(mut signals) = Signals::new() else {
+            write_log("warning: signals cannot be caught: Ctrl-C ends the job without a final checkpoint");
+            return;
+        };
+        signals.next().await;
+        write_log("stopping with a final checkpoint; Ctrl-C again ends at once");
+        commands.stop();
+        signals.next().await;
+        exit(INTERRUPTED);
+    });
+}
+
+/// SIGINT and SIGTERM alike.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Signals { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// Ctrl-C, where there are no signals.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals)
+    }
+
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The engine's own log, at `RUST_LOG`'s level, warnings by default. A program that has set one up keeps it.
+fn log_to_stderr() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
+
+impl Job {
+    /// Runs the job to its end, with the settings of the program and of the `FLOTT_*` variables. Nothing is printed.
+    ///
+    /// # Errors
+    /// Why it was refused or failed.
+    pub fn run(&self) -> Result<Report> {
+        self.spawn()?.wait()
+    }
+
+    /// Starts the job and goes on, as [`Job::run`]. May be called inside of a tokio runtime.
+    ///
+    /// # Errors
+    /// Why it was refused; a failure comes by [`JobHandle::wait`].
+    pub fn spawn(&self) -> Result<JobHandle> {
+        let environment = flags::from_environment(self.name()).map_err(|error| Error::refused(error.to_string()))?;
+        let settings = environment.over(self.settings.borrow().clone());
+        let frozen = self.freeze()?;
+        opening(self, &frozen, &settings)?;
+        for warning in &frozen.warnings {
+            tracing::warn!(target: "flott", "{warning}");
+        }
+        run::start(frozen, &settings, Box::new(run::Quiet))
+    }
+}

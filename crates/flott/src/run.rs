@@ -1,0 +1,129 @@
+//! Running a frozen job: one tokio runtime, `flott-io`, that serves storage, blocking calls and the job manager, beside the
+//! host's worker threads.
+//!
+//! `start` refuses what can be refused and returns; everything after that is the driver's. It works inside a caller's
+//! tokio: nothing here blocks on a runtime.
+
+mod driver;
+mod ports;
+mod status;
+mod store;
+mod watch;
+
+pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use status::Shared;
+pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+
+use crate::graph::Frozen;
+use crate::handle::JobHandle;
+use crate::settings::Settings;
+use driver::Driver;
+use flott_checkpoint::Options;
+use flott_runtime::attempt::World;
+use flott_runtime::error::{Error, Result};
+use flott_runtime::heartbeat::Heartbeats;
+use flott_runtime::io::clock::SystemClock;
+use flott_runtime::io::entropy::random_u64;
+use flott_runtime::io::files::OsFiles;
+use flott_runtime::io::threads::OsThreads;
+use flott_runtime::job_manager::{Entropy, JobManager, JobSettings};
+use flott_runtime::plan::Plan;
+use ports::Ports;
+use std::sync::Arc;
+use std::time::Duration;
+use store::Store;
+use tokio::sync::mpsc;
+use watch::Watch;
+
+/// How long a stop may take if nobody says otherwise.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Threads of the I/O runtime, besides those for blocking calls.
+const IO_THREADS: usize = 2;
+
+/// Starts a job. Its outcome comes by the handle.
+pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
+    let plan = Arc::clone(&frozen.plan);
+    let manager_settings = manager_settings(settings, &plan)?;
+    let store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
+    let clock = SystemClock::new();
+    let heartbeats = Heartbeats::default();
+    let world = World {
+        files: Arc::new(OsFiles),
+        threads: Arc::new(OsThreads),
+        stdout: Arc::new(print),
+        heartbeats: heartbeats.clone(),
+    };
+    let entropy = entropy()?;
+    let manager = JobManager::new(manager_settings, plan, world, entropy);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(IO_THREADS)
+        .thread_name("flott-io")
+        .enable_all()
+        .build()
+        .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
+    let (events, inbox) = mpsc::unbounded_channel();
+    let shared = Arc::new(Shared::new(frozen.skipped));
+    let driver = Driver {
+        manager,
+        inbox,
+        host: flott_timely::TimelyHost::new(Arc::new(clock)),
+        ports: Ports::new(events.clone(), store.clone(), runtime.handle().clone()),
+        store,
+        clock,
+        running: None,
+        wake_at: None,
+        watch: Watch::new(settings.stop_timeout.unwrap_or(STOP_TIMEOUT)),
+        heartbeats,
+        shared: Arc::clone(&shared),
+        listener,
+    };
+    runtime.spawn(driver.drive());
+    Ok(JobHandle::new(runtime, events, shared))
+}
+
+/// What the job manager has to know, after everything was checked that can be.
+pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSettings> {
+    let errors = settings.errors();
+    if !errors.is_empty() {
+        return Err(Error::refused(errors.join("; ")));
+    }
+    let defaults = Options::default();
+    let manager = JobSettings {
+        checkpoints: settings.checkpoint_dir.is_some(),
+        workers: settings.workers,
+        default_workers: cores(),
+        restore: settings.restore.unwrap_or(flott_checkpoint::Restore::Latest),
+        require: settings.require,
+        no_fallback: settings.no_fallback.unwrap_or(false),
+        allow_duplicates: settings.allow_duplicates.unwrap_or(false),
+        allow_unclaimed_state: settings.allow_unclaimed_state.unwrap_or(false),
+        overwrite: settings.overwrite.unwrap_or(false),
+        coordinator: Options {
+            mode: settings.checkpoint_mode.unwrap_or(defaults.mode),
+            interval: settings.checkpoint_interval.or(defaults.interval),
+            ..defaults
+        },
+        ..JobSettings::default()
+    };
+    manager.validate(plan)?;
+    Ok(manager)
+}
+
+fn cores() -> u16 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    u16::try_from(cores).unwrap_or(u16::MAX).min(crate::settings::MOST_WORKERS)
+}
+
+/// Random numbers of the operating system; asked once now, because later nobody could be told that there are none.
+fn entropy() -> Result<Entropy> {
+    random_u64()?;
+    Ok(Box::new(|| random_u64().expect("the operating system gave random numbers when the job started")))
+}
+
+/// Where the print sink prints: a reader that went away is no reason to fail.
+fn print(text: &str) {
+    use std::io::Write as _;
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}

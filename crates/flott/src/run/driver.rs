@@ -1,0 +1,166 @@
+//! The driver: feeds the job manager and does what it wants done.
+//!
+//! It decides nothing about the job. What it alone knows is how to wait.
+
+use super::ports::Ports;
+use super::status::{LastWord, Report, Shared, Status};
+use super::store::Store;
+use super::watch::Watch;
+use flott_runtime::error::Result;
+use flott_runtime::heartbeat::Heartbeats;
+use flott_runtime::host::{Host, HostPorts, RunningAttempt};
+use flott_runtime::io::clock::SystemClock;
+use flott_runtime::job_manager::{Command, JobEvent, JobManager, ManagerEvent, ManagerOutbox, Outcome};
+use flott_runtime::time::{Clock, Time};
+use flott_runtime::worker::Mail;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+/// What hears of a run.
+pub(crate) trait Listen: Send {
+    /// Something happened; `status` holds it already.
+    fn on_event(&mut self, now: Time, event: &JobEvent, status: &Status);
+    /// It is over.
+    fn on_end(&mut self, result: &Result<Report>);
+}
+
+/// Hears of everything and says only what is wrong, to the program's own log.
+pub(crate) struct Quiet;
+
+impl Listen for Quiet {
+    fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
+        match event {
+            JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
+            JobEvent::Aborted { id, reason } => tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}"),
+            JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
+            _ => {}
+        }
+    }
+
+    fn on_end(&mut self, _: &Result<Report>) {}
+}
+
+/// What hears of a run, boxed.
+pub(crate) type Listener = Box<dyn Listen>;
+
+pub(super) struct Driver {
+    pub(super) manager: JobManager,
+    pub(super) inbox: UnboundedReceiver<ManagerEvent>,
+    pub(super) host: flott_timely::TimelyHost,
+    pub(super) ports: Arc<Ports>,
+    pub(super) store: Store,
+    pub(super) clock: SystemClock,
+    pub(super) running: Option<RunningAttempt>,
+    pub(super) wake_at: Option<Time>,
+    pub(super) watch: Watch,
+    pub(super) heartbeats: Heartbeats,
+    pub(super) shared: Arc<Shared>,
+    pub(super) listener: Listener,
+}
+
+impl Driver {
+    /// Runs the job to its end.
+    pub(super) async fn drive(mut self) {
+        let _last_word = LastWord(Arc::clone(&self.shared));
+        let outcome = match self.store.probe().await {
+            Ok(()) => self.run().await,
+            Err(error) => Outcome::Failed(error),
+        };
+        if let Some(running) = self.running.take() {
+            running.stop();
+        }
+        // The listener comes first: a program may end as soon as somebody who waits hears of the end.
+        let result = self.shared.preview(&outcome);
+        self.listener.on_end(&result);
+        let _ = self.shared.finish(outcome);
+    }
+
+    async fn run(&mut self) -> Outcome {
+        let mut event = ManagerEvent::Begin;
+        loop {
+            if let Some(outcome) = self.handle(event).await {
+                return outcome;
+            }
+            event = match self.next().await {
+                Ok(event) => event,
+                Err(error) => return Outcome::Failed(error),
+            };
+        }
+    }
+
+    /// Waits for mail or for the next moment that matters; an error if the job cannot stop.
+    async fn next(&mut self) -> Result<ManagerEvent> {
+        loop {
+            let now = self.clock.now();
+            if let Some(error) = self.watch.look(now, self.heartbeats.pulses()) {
+                return Err(error);
+            }
+            if self.wake_at.is_some_and(|moment| moment <= now) {
+                self.wake_at = None;
+                return Ok(ManagerEvent::Tick);
+            }
+            let moment = [self.wake_at, self.watch.due()].into_iter().flatten().min();
+            // Without a moment to wait for, an hour is as good as for ever.
+            let pause = moment.map_or(Duration::from_secs(3_600), |moment| moment.since(now));
+            tokio::select! {
+                mail = self.inbox.recv() => {
+                    // The handle holds a sender as long as anybody can want anything.
+                    return Ok(mail.unwrap_or(ManagerEvent::Command(Command::Cancel)));
+                }
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn handle(&mut self, event: ManagerEvent) -> Option<Outcome> {
+        let now = self.clock.now();
+        match &event {
+            ManagerEvent::Command(Command::Stop) => {
+                self.watch.on_stop(now);
+                self.shared.on_stop();
+            }
+            ManagerEvent::AttemptEnded { .. } => {
+                self.watch.on_attempt_ended();
+                if let Some(running) = self.running.take() {
+                    // Its threads are about to end: nothing of the old attempt may live when the next one starts.
+                    let _ = tokio::task::spawn_blocking(move || running.join()).await;
+                }
+            }
+            _ => {}
+        }
+        let mut outbox = ManagerOutbox::default();
+        self.manager.on(now, event, &mut outbox);
+        self.obey(now, outbox)
+    }
+
+    fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
+        self.wake_at = outbox.wake_at.or(self.wake_at);
+        for event in outbox.events {
+            let status = self.shared.on_event(&event);
+            self.listener.on_event(now, &event, &status);
+        }
+        for (ticket, request) in outbox.storage {
+            let reply = self.store.serve(request);
+            let ports = Arc::clone(&self.ports);
+            tokio::spawn(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) });
+        }
+        if let Some(attempt) = outbox.start {
+            self.ports.begin(attempt.id);
+            let ports: HostPorts = Arc::clone(&self.ports) as HostPorts;
+            self.running = Some(self.host.start(attempt, ports));
+        }
+        if let Some(running) = &self.running {
+            for (worker, order) in outbox.mail {
+                if let Some(mailbox) = running.mailbox(worker) {
+                    mailbox.push(Mail::Order(order));
+                }
+            }
+            if outbox.stop_attempt == Some(running.attempt()) {
+                self.watch.on_attempt_ending(now);
+                running.stop();
+            }
+        }
+        outbox.done
+    }
+}

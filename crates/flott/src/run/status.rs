@@ -1,0 +1,222 @@
+//! What is known about a run while it goes on, and when it is over.
+
+use flott_checkpoint::{AttemptId, CheckpointId};
+use flott_runtime::error::{Error, Result};
+use flott_runtime::job_manager::{JobEvent, Outcome};
+use flott_runtime::operator::try_map::Skipped;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How a job stands.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Status {
+    /// What it is doing.
+    pub phase: Phase,
+    /// The attempt that runs or ran last.
+    pub attempt: Option<AttemptId>,
+    /// Workers of that attempt.
+    pub workers: u16,
+    /// The checkpoint it was restored from.
+    pub restored: Option<CheckpointId>,
+    /// Restarts in this process.
+    pub restarts: u64,
+    /// The newest completed checkpoint of this process.
+    pub last_checkpoint: Option<CheckpointStatus>,
+    /// Completed checkpoints of this process.
+    pub completed_checkpoints: u64,
+    /// Checkpoints of this process that were given up.
+    pub aborted_checkpoints: u64,
+    /// Records that sources gave out, in this attempt.
+    pub records_in: u64,
+    /// Records that sinks took, in this attempt.
+    pub records_out: u64,
+}
+
+/// What a job is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Phase {
+    /// It wins its log and restores.
+    #[default]
+    Starting,
+    /// Records flow.
+    Running,
+    /// It failed and waits for its next attempt.
+    Restarting,
+    /// It was told to stop.
+    Stopping,
+    /// It is over.
+    Ended,
+}
+
+/// A completed checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CheckpointStatus {
+    /// Its number.
+    pub id: CheckpointId,
+    /// From trigger to record.
+    pub duration: Duration,
+    /// Bytes written for it.
+    pub bytes: u64,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// What ended it.
+    pub ended: Ended,
+    /// The final checkpoint; `None` with checkpoints off.
+    pub checkpoint: Option<CheckpointId>,
+    /// Records that sources gave out, in the last attempt.
+    pub records_in: u64,
+    /// Records that sinks took, in the last attempt.
+    pub records_out: u64,
+    /// Restarts in this process.
+    pub restarts: u64,
+    /// Records that `OnError::Skip` left out, by operator; only operators that skipped any. Counts the records that were
+    /// seen again after a restart twice.
+    pub skipped: BTreeMap<String, u64>,
+}
+
+/// What ended a job without an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// All input is processed, all output committed.
+    Finished,
+    /// It had finished before this process began.
+    FinishedBefore,
+    /// It was told to stop, and took its final checkpoint.
+    Stopped,
+    /// It was told to stop at once.
+    Cancelled,
+}
+
+/// What driver and handle share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    over: Condvar,
+    skipped: Vec<Skipped>,
+}
+
+struct State {
+    status: Status,
+    result: Option<Result<Report>>,
+}
+
+impl Shared {
+    pub(super) fn new(skipped: Vec<Skipped>) -> Shared {
+        Shared { state: Mutex::new(State { status: Status::default(), result: None }), over: Condvar::new(), skipped }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.lock().status.clone()
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(&self) -> Result<Report> {
+        let mut state = self.lock();
+        loop {
+            if let Some(result) = &state.result {
+                return result.clone();
+            }
+            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits for the end, but not longer than this.
+    pub(crate) fn wait_for(&self, time: Duration) -> Option<Result<Report>> {
+        let state = self.lock();
+        let waited = self.over.wait_timeout_while(state, time, |state| state.result.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
+    }
+
+    pub(super) fn on_stop(&self) {
+        self.lock().status.phase = Phase::Stopping;
+    }
+
+    /// Takes an event into the status.
+    pub(super) fn on_event(&self, event: &JobEvent) -> Status {
+        let mut state = self.lock();
+        let status = &mut state.status;
+        match event {
+            JobEvent::Started { attempt, workers } => status.begin(*attempt, *workers, None),
+            JobEvent::Restored { attempt, checkpoint, workers } => status.begin(*attempt, *workers, Some(*checkpoint)),
+            JobEvent::Completed { id, duration, bytes, .. } => {
+                status.completed_checkpoints += 1;
+                status.last_checkpoint = Some(CheckpointStatus { id: *id, duration: *duration, bytes: *bytes });
+            }
+            JobEvent::Aborted { .. } => status.aborted_checkpoints += 1,
+            JobEvent::Restart { restarts, .. } => {
+                status.restarts = *restarts;
+                if status.phase != Phase::Stopping {
+                    status.phase = Phase::Restarting;
+                }
+            }
+            JobEvent::Warning(_) => {}
+            JobEvent::Progress { records_in, records_out } => {
+                status.records_in = *records_in;
+                status.records_out = *records_out;
+            }
+        }
+        status.clone()
+    }
+
+    /// What the end would be.
+    pub(super) fn preview(&self, outcome: &Outcome) -> Result<Report> {
+        self.report(&self.lock().status, outcome.clone())
+    }
+
+    /// The end; the first one counts.
+    pub(super) fn finish(&self, outcome: Outcome) -> Result<Report> {
+        let mut state = self.lock();
+        if let Some(result) = &state.result {
+            return result.clone();
+        }
+        let result = self.report(&state.status, outcome);
+        state.status.phase = Phase::Ended;
+        state.result = Some(result.clone());
+        self.over.notify_all();
+        result
+    }
+
+    fn report(&self, status: &Status, outcome: Outcome) -> Result<Report> {
+        let (ended, checkpoint) = match outcome {
+            Outcome::Finished { checkpoint, before: false } => (Ended::Finished, checkpoint),
+            Outcome::Finished { checkpoint, before: true } => (Ended::FinishedBefore, checkpoint),
+            Outcome::Stopped { checkpoint } => (Ended::Stopped, checkpoint),
+            Outcome::Cancelled => (Ended::Cancelled, None),
+            Outcome::Failed(error) => return Err(error),
+        };
+        let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
+        let skipped = counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect();
+        let Status { records_in, records_out, restarts, .. } = *status;
+        Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped })
+    }
+}
+
+impl Status {
+    fn begin(&mut self, attempt: AttemptId, workers: u16, restored: Option<CheckpointId>) {
+        if self.phase != Phase::Stopping {
+            self.phase = Phase::Running;
+        }
+        (self.attempt, self.workers, self.restored) = (Some(attempt), workers, restored);
+        (self.records_in, self.records_out) = (0, 0);
+    }
+}
+
+/// Ends the run with an error if its driver is gone without having done so: a bug must not let anybody wait for ever.
+pub(super) struct LastWord(pub(super) std::sync::Arc<Shared>);
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        // Does nothing if there is an outcome already; what it gives back was told before.
+        let _ = self.0.finish(Outcome::Failed(Error::failed("the job's driver died; this is a bug in flott")));
+    }
+}

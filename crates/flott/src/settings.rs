@@ -1,0 +1,166 @@
+//! What can be set about a run, from the builder, the environment and the command line alike.
+//!
+//! Only values, their forms and their limits; who overrules whom is in [`Settings::over`], what they mean is the
+//! runner's business.
+
+use flott_checkpoint::{CheckpointId, Guarantee, Mode, Restore};
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// Every setting of a run; `None` where nobody has said anything.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Workers; default: the restored checkpoint's, else the machine's cores.
+    pub workers: Option<u16>,
+    /// Where checkpoints go; without it checkpoints are off.
+    pub checkpoint_dir: Option<String>,
+    /// How checkpoints are taken; default aligned.
+    pub checkpoint_mode: Option<Mode>,
+    /// Time between two checkpoints; default 1 s.
+    pub checkpoint_interval: Option<Duration>,
+    /// What to restore; default the latest checkpoint.
+    pub restore: Option<Restore>,
+    /// Refuse to run with less.
+    pub require: Option<Guarantee>,
+    /// A damaged checkpoint ends the job instead of falling back to an older one.
+    pub no_fallback: Option<bool>,
+    /// A fallback may pass output that is already committed.
+    pub allow_duplicates: Option<bool>,
+    /// State in the checkpoint that no operator claims is left behind.
+    pub allow_unclaimed_state: Option<bool>,
+    /// Take over output directories that hold foreign output, and remove it after the first commit.
+    pub overwrite: Option<bool>,
+    /// How long a stop may take; default 30 s.
+    pub stop_timeout: Option<Duration>,
+    /// Local working files.
+    pub work_dir: Option<PathBuf>,
+    /// Events as JSON lines on stdout.
+    pub json: Option<bool>,
+}
+
+impl Settings {
+    /// These settings, and where they are silent, those of `other`.
+    #[must_use]
+    pub fn over(self, other: Settings) -> Settings {
+        Settings {
+            workers: self.workers.or(other.workers),
+            checkpoint_dir: self.checkpoint_dir.or(other.checkpoint_dir),
+            checkpoint_mode: self.checkpoint_mode.or(other.checkpoint_mode),
+            checkpoint_interval: self.checkpoint_interval.or(other.checkpoint_interval),
+            restore: self.restore.or(other.restore),
+            require: self.require.or(other.require),
+            no_fallback: self.no_fallback.or(other.no_fallback),
+            allow_duplicates: self.allow_duplicates.or(other.allow_duplicates),
+            allow_unclaimed_state: self.allow_unclaimed_state.or(other.allow_unclaimed_state),
+            overwrite: self.overwrite.or(other.overwrite),
+            stop_timeout: self.stop_timeout.or(other.stop_timeout),
+            work_dir: self.work_dir.or(other.work_dir),
+            json: self.json.or(other.json),
+        }
+    }
+
+    /// What is out of its limits, in the words of whoever set it.
+    pub(crate) fn errors(&self) -> Vec<String> {
+        let workers = self.workers.and_then(|workers| check_workers(workers).err());
+        let interval = self.checkpoint_interval.and_then(|interval| check_interval(interval).err());
+        let timeout = self.stop_timeout.and_then(|timeout| check_stop_timeout(timeout).err());
+        let mode = self.checkpoint_mode.and_then(|mode| check_mode(mode).err());
+        let directory = self.checkpoint_dir.as_deref().filter(|directory| directory.is_empty());
+        let directory = directory.map(|_| "the checkpoint directory is empty".to_owned());
+        [workers, interval, timeout, mode, directory].into_iter().flatten().collect()
+    }
+}
+
+/// More workers than this is a slip of the finger: there are 128 key groups.
+pub(crate) const MOST_WORKERS: u16 = 128;
+
+/// Nothing is sensibly longer.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+pub(crate) fn parse_workers(text: &str) -> Result<u16, String> {
+    let number: u64 = text.parse().map_err(|_| "the number of workers is a whole number, 1 to 128".to_owned())?;
+    let workers = u16::try_from(number).unwrap_or(u16::MAX);
+    check_workers(workers).map(|()| workers)
+}
+
+fn check_workers(workers: u16) -> Result<(), String> {
+    match workers {
+        0 => Err("a job with 0 workers does nothing; use at least 1".to_owned()),
+        1..=MOST_WORKERS => Ok(()),
+        _ => Err(format!(
+            "more than {MOST_WORKERS} workers cannot be used: state is divided into {MOST_WORKERS} key groups"
+        )),
+    }
+}
+
+pub(crate) fn parse_mode(text: &str) -> Result<Mode, String> {
+    let mode = Mode::ALL.into_iter().find(|mode| mode.to_string() == text);
+    let mode = mode.ok_or_else(|| format!("`{text}` is not one of {RUNNABLE}"))?;
+    check_mode(mode).map(|()| mode)
+}
+
+const RUNNABLE: &str = "stop-the-world, aligned, at-least-once";
+
+pub(crate) fn check_mode(mode: Mode) -> Result<(), String> {
+    if mode.acts_on_arrival() {
+        return Err(format!("checkpoint mode {mode} cannot run in this version; use one of {RUNNABLE}"));
+    }
+    Ok(())
+}
+
+pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = parse_duration(text)?;
+    check_interval(interval).map(|()| interval)
+}
+
+pub(crate) fn check_interval(interval: Duration) -> Result<(), String> {
+    flott_checkpoint::check_interval(interval).map_err(|error| error.to_string())
+}
+
+pub(crate) fn parse_stop_timeout(text: &str) -> Result<Duration, String> {
+    let timeout = parse_duration(text)?;
+    check_stop_timeout(timeout).map(|()| timeout)
+}
+
+fn check_stop_timeout(timeout: Duration) -> Result<(), String> {
+    if timeout.is_zero() {
+        return Err("a stop timeout of 0 leaves no time for the final checkpoint; press Ctrl-C twice to stop at once"
+            .to_owned());
+    }
+    if timeout > LONGEST {
+        return Err("a stop timeout of more than a year is surely not meant".to_owned());
+    }
+    Ok(())
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|error| format!("`{text}` is no duration ({error}); write it as 500ms or 30s"))
+}
+
+pub(crate) fn parse_restore(text: &str) -> Result<Restore, String> {
+    match text {
+        "latest" => Ok(Restore::Latest),
+        "none" => Ok(Restore::None),
+        _ => match text.parse() {
+            Ok(id @ 1..) => Ok(Restore::Id(CheckpointId(id))),
+            _ => Err(format!("`{text}` is neither `latest`, `none`, nor the number of a checkpoint (1 or more)")),
+        },
+    }
+}
+
+pub(crate) fn parse_require(text: &str) -> Result<Guarantee, String> {
+    match text {
+        "exactly-once" => Ok(Guarantee::ExactlyOnce),
+        "at-least-once" => Ok(Guarantee::AtLeastOnce),
+        _ => Err(format!("`{text}` is not one of exactly-once, at-least-once")),
+    }
+}
+
+pub(crate) fn parse_directory(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("the checkpoint directory is empty".to_owned()) } else { Ok(text.to_owned()) }
+}

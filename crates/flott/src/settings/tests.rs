@@ -1,0 +1,23 @@
+use super::*;
+
+#[test]
+fn a_setting_overrules_another_one_by_one() {
+    let flag = Settings { workers: Some(2), ..Settings::default() };
+    let builder = Settings { workers: Some(7), json: Some(true), ..Settings::default() };
+    let both = flag.over(builder);
+    assert_eq!((both.workers, both.json, both.overwrite), (Some(2), Some(true), None));
+}
+
+#[test]
+fn what_the_builder_says_has_the_same_limits_as_the_flags() {
+    let absurd = Settings {
+        workers: Some(0),
+        checkpoint_interval: Some(Duration::ZERO),
+        stop_timeout: Some(Duration::ZERO),
+        checkpoint_mode: Some(Mode::Unaligned),
+        checkpoint_dir: Some(String::new()),
+        ..Settings::default()
+    };
+    assert_eq!(absurd.errors().len(), 5, "{:?}", absurd.errors());
+    assert_eq!(Settings::default().errors(), Vec::<String>::new());
+}

@@ -1,0 +1,238 @@
+//! Streams: what a job's closure passes around. A [`Stream`] is only a name for records to come.
+
+use crate::graph::{MakeNext, Output};
+use crate::job::Job;
+use crate::keyed::Keyed;
+use flott_runtime::heartbeat::Mark;
+use flott_runtime::key::Key;
+use flott_runtime::operator::filter::Filter;
+use flott_runtime::operator::flat_map::FlatMap;
+use flott_runtime::operator::inspect::Inspect;
+use flott_runtime::operator::map::Map;
+use flott_runtime::operator::round_trip::checked;
+use flott_runtime::operator::throttle::{Bucket, Throttle};
+use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
+use flott_runtime::operator::{Next, Operator};
+use flott_runtime::plan::{Partitioning, Role};
+use flott_runtime::record::Record;
+use flott_runtime::sink::Sink;
+use flott_runtime::subtask::Partitioner;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// A stream of records of type `T`. A clone is a second consumer of the same stream (a fork); all consumers see all
+/// records.
+///
+/// Closures are `Fn + Send + Sync`, not `FnMut`: state hidden in a closure would not be in a checkpoint. Keep state in a
+/// stateful operator behind [`Stream::key_by`].
+pub struct Stream<T> {
+    pub(crate) job: Job,
+    /// The chain that makes its records.
+    pub(crate) vertex: u16,
+    pub(crate) output: Arc<Output<T>>,
+    /// The nearest operator with a name, for messages.
+    pub(crate) origin: String,
+    /// The named operator that gives out this very stream.
+    pub(crate) operator: Option<usize>,
+    label: String,
+}
+
+impl<T> Clone for Stream<T> {
+    fn clone(&self) -> Self {
+        Stream {
+            job: self.job.clone(),
+            vertex: self.vertex,
+            output: Arc::clone(&self.output),
+            origin: self.origin.clone(),
+            operator: self.operator,
+            label: self.label.clone(),
+        }
+    }
+}
+
+impl<T: Clone + Send + 'static> Stream<T> {
+    /// The stream of a named operator.
+    pub(crate) fn named(job: &Job, vertex: u16, output: Arc<Output<T>>, name: &str, operator: usize) -> Stream<T> {
+        job.graph(|graph| graph.stream(name, Some(operator), &output));
+        Stream {
+            job: job.clone(),
+            vertex,
+            output,
+            origin: name.to_owned(),
+            operator: Some(operator),
+            label: name.to_owned(),
+        }
+    }
+
+    fn unnamed(job: &Job, vertex: u16, output: Arc<Output<T>>, origin: &str, label: String) -> Stream<T> {
+        job.graph(|graph| graph.stream(&label, None, &output));
+        Stream { job: job.clone(), vertex, output, origin: origin.to_owned(), operator: None, label }
+    }
+
+    /// Chains an operator without a name behind this stream.
+    fn then<U: Clone + Send + 'static, O: Operator<T> + 'static>(
+        self,
+        kind: &str,
+        make: impl Fn(Mark, &str, Next<U>) -> O + Send + Sync + 'static,
+    ) -> Stream<U> {
+        let label = self.job.graph(|graph| graph.label(kind, &self.origin));
+        let output = Output::<U>::new();
+        let (next, name) = (Arc::clone(&output), label.clone());
+        let consumer: MakeNext<T> = Arc::new(move |builder| {
+            let next = next.make(builder)?;
+            Ok(Box::new(make(builder.mark(&name), &name, next)))
+        });
+        self.output.attach(consumer);
+        Stream::unnamed(&self.job, self.vertex, output, &self.origin, label)
+    }
+
+    /// One record out for each record in.
+    pub fn map<U: Clone + Send + 'static>(self, f: impl Fn(T) -> U + Send + Sync + 'static) -> Stream<U> {
+        let f = Arc::new(f);
+        self.then("map", move |mark, _, next| Map::new(Arc::clone(&f), mark, next))
+    }
+
+    /// Keeps the records for which `f` says yes.
+    pub fn filter(self, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Stream<T> {
+        let f = Arc::new(f);
+        self.then("filter", move |mark, _, next| Filter::new(Arc::clone(&f), mark, next))
+    }
+
+    /// Any number of records out for each record in. The iterator is drained at once.
+    pub fn flat_map<I: IntoIterator>(self, f: impl Fn(T) -> I + Send + Sync + 'static) -> Stream<I::Item>
+    where
+        I::Item: Clone + Send + 'static,
+        I: 'static,
+    {
+        let f = Arc::new(f);
+        self.then("flat_map", move |mark, _, next| FlatMap::new(Arc::clone(&f), mark, next))
+    }
+
+    /// A map that may fail. With [`OnError::Fail`] an error ends the attempt and names this operator and the record; with
+    /// [`OnError::Skip`] the record is left out, counted, and reported at the end of the job.
+    pub fn try_map<U: Clone + Send + 'static, E: Display + 'static>(
+        self,
+        on_error: OnError,
+        f: impl Fn(T) -> Result<U, E> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        let f = Arc::new(f);
+        let count = Arc::default();
+        let counted = Arc::clone(&count);
+        let stream = self.then("try_map", move |mark, name, next| {
+            let skipped = Skipped { operator: name.to_owned(), count: Arc::clone(&counted) };
+            TryMap::new(Arc::clone(&f), on_error, skipped, mark, next)
+        });
+        if on_error == OnError::Skip {
+            stream.job.graph(|graph| graph.skipped(Skipped { operator: stream.label.clone(), count }));
+        }
+        stream
+    }
+
+    /// Shows every record to `f` and hands it on. What `f` does outside is repeated after a restart.
+    pub fn inspect(self, f: impl Fn(&T) + Send + Sync + 'static) -> Stream<T> {
+        let f = Arc::new(f);
+        self.then("inspect", move |mark, _, next| Inspect::new(Arc::clone(&f), mark, next))
+    }
+
+    /// Lets through so many records a second, 1 to 1,000,000,000, over all subtasks together. A chain that is held takes
+    /// no record at all, so everything in the same chain waits with it.
+    pub fn throttle(self, records_per_second: u64) -> Stream<T> {
+        if !(1..=1_000_000_000).contains(&records_per_second) {
+            let error = format!(
+                "`throttle({records_per_second})` behind `{}` is not between 1 and 1,000,000,000 records a second",
+                self.origin
+            );
+            self.job.graph(|graph| graph.error(error));
+        }
+        let bucket = Arc::new(Bucket::per_second(records_per_second));
+        self.then("throttle", move |_, _, next| Throttle::new(Arc::clone(&bucket), next))
+    }
+
+    /// Says under which name an older version of the job stored the state of the operator that this stamps: the source or
+    /// stateful operator right before.
+    #[must_use]
+    pub fn renamed_from(self, old: &str) -> Stream<T> {
+        self.job.graph(|graph| graph.rename(self.operator, old, &self.label));
+        self
+    }
+
+    /// Ends the stream in a sink, whose name must be unique in the job.
+    pub fn sink<S: Sink<T>>(self, name: &str, sink: S) -> Sunk
+    where
+        T: Record,
+        S::Writer: 'static,
+    {
+        let role = Role::Sink { transactional: sink.is_transactional() };
+        let operator = self.job.graph(|graph| graph.operator(name, self.vertex, role, Vec::new()));
+        self.job.graph(|graph| graph.output(sink.place()));
+        let sink = Arc::new(sink);
+        let operator_name = name.to_owned();
+        self.output.attach(Arc::new(move |builder| builder.sink(&operator_name, &*sink)));
+        Sunk { job: self.job, operator, name: name.to_owned() }
+    }
+}
+
+impl<T: Record> Stream<T> {
+    /// The records of both streams: in the order of each, in no order between them.
+    pub fn union(self, other: Stream<T>) -> Stream<T> {
+        let origin = format!("{}+{}", self.origin, other.origin);
+        let job = self.job.clone();
+        if !job.is_same(&other.job) {
+            job.graph(|graph| graph.error(format!("`{origin}` is a union of streams of two jobs")));
+            return self;
+        }
+        let label = job.graph(|graph| graph.label("union", &origin));
+        let (vertex, output) = job.chain::<T>();
+        self.send(vertex, Partitioning::Forward, || Partitioner::Forward);
+        other.send(vertex, Partitioning::Forward, || Partitioner::Forward);
+        Stream::unnamed(&job, vertex, output, &origin, label)
+    }
+
+    /// Spreads the records evenly over all workers, round robin: for a source with few splits, or a stream whose records
+    /// differ in cost. Their order is lost.
+    pub fn rebalance(self) -> Stream<T> {
+        self.cross("rebalance", Partitioning::Rebalance, || Partitioner::Rebalance)
+    }
+
+    /// Gives every record to every worker.
+    pub fn broadcast(self) -> Stream<T> {
+        self.cross("broadcast", Partitioning::Broadcast, || Partitioner::Broadcast)
+    }
+
+    /// Divides the stream by a key. All records of one key go to the same worker, in the order of their sender.
+    ///
+    /// `f` is called once a record, by the sender, and must give equal keys for equal records. The key's type may hold no
+    /// float and no map, and cannot change while there is state of it (design D9).
+    pub fn key_by<K: Key>(self, f: impl Fn(&T) -> K + Send + Sync + 'static) -> Keyed<K, T> {
+        Keyed::new(self, Arc::new(f))
+    }
+
+    fn cross(self, kind: &str, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) -> Stream<T> {
+        let (job, origin) = (self.job.clone(), self.origin.clone());
+        let label = job.graph(|graph| graph.label(kind, &origin));
+        let (vertex, output) = job.chain::<T>();
+        self.send(vertex, partitioning, partitioner);
+        Stream::unnamed(&job, vertex, output, &origin, label)
+    }
+
+    /// Leads the stream into another chain.
+    fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
+        let edge = self.job.graph(|graph| graph.edge::<T>(self.vertex, to, partitioning));
+        self.output.attach(Arc::new(move |builder| Ok(checked(builder.outlet(edge, partitioner())))));
+    }
+}
+
+/// A sink in the job: what is left to say about it.
+pub struct Sunk {
+    job: Job,
+    operator: usize,
+    name: String,
+}
+
+impl Sunk {
+    /// Says under which name an older version of the job stored this sink's state.
+    pub fn renamed_from(self, old: &str) -> Sunk {
+        self.job.graph(|graph| graph.rename(Some(self.operator), old, &self.name));
+        self
+    }
+}

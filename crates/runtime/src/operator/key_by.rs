@@ -1,0 +1,91 @@
+//! Puts key and hash beside a record, on the sender's side: the receiver never computes them again (design D9).
+
+use super::{Context, Next, Operator, Signal};
+use crate::error::{Error, Result};
+use crate::heartbeat::Mark;
+use crate::key::{Key, encode_key, hash_key};
+use crate::record::{Keyed, Record};
+use crate::time::Timestamp;
+use std::sync::Arc;
+
+#[cfg(test)]
+mod tests;
+
+/// How a record finds its key.
+pub type KeyOf<K, T> = Arc<dyn Fn(&T) -> K + Send + Sync>;
+
+/// Evaluates the key of every record.
+pub struct KeyBy<K, T> {
+    key: KeyOf<K, T>,
+    seed: u64,
+    label: String,
+    mark: Mark,
+    next: Next<Keyed<K, T>>,
+    check: EqualityCheck<K>,
+}
+
+impl<K: Key, T> KeyBy<K, T> {
+    /// A key before the edge that spreads by it; `label` names it in errors.
+    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, next: Next<Keyed<K, T>>) -> KeyBy<K, T> {
+        KeyBy { key, seed, label: label.to_owned(), mark, next, check: EqualityCheck::default() }
+    }
+}
+
+impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
+    #[inline]
+    fn on_record(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        cx.enter(self.mark);
+        let key = (self.key)(&record);
+        let hash =
+            hash_key(self.seed, &key).map_err(|error| Error::failed(error.to_string()).at_operator(&self.label))?;
+        if cfg!(debug_assertions) {
+            self.check.look(&key, &self.label);
+        }
+        self.next.on_record(Keyed { hash, key, value: record }, at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.next.on_signal(signal, cx)
+    }
+}
+
+/// Where the partitioner of a keyed edge finds the hash.
+pub fn hash_of<K, T>(record: &Keyed<K, T>) -> u64 {
+    record.hash
+}
+
+/// How many keys a debug build compares with how many others.
+const KEYS_KEPT: usize = 8;
+const KEYS_LOOKED_AT: usize = 1_024;
+
+/// Debug builds only: of the first keys, equal ones must have equal encodings and different ones different.
+struct EqualityCheck<K> {
+    kept: Vec<(K, Vec<u8>)>,
+    left: usize,
+}
+
+impl<K> Default for EqualityCheck<K> {
+    fn default() -> Self {
+        EqualityCheck { kept: Vec::new(), left: KEYS_LOOKED_AT }
+    }
+}
+
+impl<K: Key> EqualityCheck<K> {
+    fn look(&mut self, key: &K, label: &str) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        let Ok(encoded) = encode_key(key) else { return };
+        for (other, other_encoded) in &self.kept {
+            assert!(
+                (key == other) == (encoded.as_slice() == other_encoded.as_slice()),
+                "{label}: `Eq` and `Serialize` of {} disagree about two keys: state would be lost or mixed",
+                std::any::type_name::<K>()
+            );
+        }
+        if self.kept.len() < KEYS_KEPT {
+            self.kept.push((key.clone(), encoded.to_vec()));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads all blobs that checkpoints name, piece by piece, and compares length and checksum.
+
+use super::checks::damage;
+use super::directory::Directory;
+use super::{Finding, Progress};
+use crate::control::BlobRef;
+use crate::envelope::hex;
+use crate::io::storage::StorageServer;
+use crate::io::{StorageReply, StorageRequest};
+use flott_checkpoint::{CheckpointId, Slot};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// So much of a blob is in memory at once, in bytes.
+const PIECE: u64 = 4 << 20;
+
+const ADVICE: &str =
+    "the job falls back to an older checkpoint by itself, or says how (exit code 4); a copy of the file repairs it";
+
+/// What was found, and how much was read for it.
+#[derive(Debug, Default)]
+pub(super) struct Blobs {
+    pub(super) findings: Vec<Finding>,
+    pub(super) objects: u64,
+    pub(super) bytes: u64,
+}
+
+pub(super) async fn check(
+    storage: &StorageServer,
+    directory: &Directory,
+    progress: &mut impl FnMut(Progress),
+) -> Blobs {
+    let mut blobs = Blobs::default();
+    let (before, total) = (directory.bytes_read(), directory.total_bytes());
+    for (path, (blob, id, slot)) in named(directory) {
+        let length = directory.lengths.get(path).copied();
+        let what = match length {
+            None => Some(missing(id)),
+            Some(length) if length != blob.length => Some(format!("it has {length} bytes instead of {}", blob.length)),
+            Some(_) => {
+                blobs.objects += 1;
+                let read = checksum(storage, path, blob.length, |piece| {
+                    blobs.bytes += piece;
+                    progress(Progress { done: before + blobs.bytes, total });
+                });
+                match read.await {
+                    Ok(Some(sum)) if sum == blob.checksum => None,
+                    Ok(Some(sum)) => {
+                        let expected = &blob.checksum;
+                        Some(format!(
+                            "its checksum is {sum} instead of {expected}: it was changed after it was written"
+                        ))
+                    }
+                    Ok(None) => Some(missing(id)),
+                    Err(text) => Some(text),
+                }
+            }
+        };
+        blobs.findings.extend(what.map(|what| damage(path.to_owned(), what, ADVICE, Some(id), slot)));
+    }
+    blobs
+}
+
+fn missing(id: CheckpointId) -> String {
+    format!("it is missing, but checkpoint {id} needs it")
+}
+
+/// The checksum of a blob; `None` if it is gone.
+async fn checksum(
+    storage: &StorageServer,
+    path: &str,
+    length: u64,
+    mut on_piece: impl FnMut(u64),
+) -> Result<Option<String>, String> {
+    let mut hash = Xxh3Default::new();
+    let mut at = 0;
+    while at < length {
+        let end = at.saturating_add(PIECE).min(length);
+        match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(at..end) }).await {
+            StorageReply::Read(bytes) => hash.update(&bytes),
+            StorageReply::NotFound => return Ok(None),
+            StorageReply::Failed(text) => return Err(text),
+            other => return Err(format!("the storage answers a read with {other:?}")),
+        }
+        on_piece(end - at);
+        at = end;
+    }
+    Ok(Some(hex(hash.digest())))
+}
+
+/// The blobs of all checkpoints of the log and of what they build on, each once.
+fn named(directory: &Directory) -> BTreeMap<&str, (&BlobRef, CheckpointId, Option<Slot>)> {
+    let mut named = BTreeMap::new();
+    for (slot, entry) in directory.checkpoints() {
+        let mut next = Some((entry.id, entry.attempt));
+        while let Some(manifest) = next.and_then(|(id, attempt)| directory.manifest(id, attempt)) {
+            for (path, blob) in manifest.blobs() {
+                named.entry(path).or_insert((blob, manifest.id, Some(slot)));
+            }
+            next = manifest.base.map(|base| (base.id, base.attempt));
+        }
+    }
+    named
+}

@@ -1,0 +1,116 @@
+//! The rows that tools print: checkpoints of a job, subtasks of a checkpoint. The secret seed is in none of them.
+
+use super::directory::Directory;
+use crate::control::{PartTimings, SplitPart};
+use crate::manifest::Manifest;
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, Slot, SubtaskId};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A checkpoint in a list.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CheckpointRow {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// The attempt that took it.
+    pub attempt: AttemptId,
+    /// Its slot in the log.
+    pub slot: Slot,
+    /// The checkpoint before it in its line.
+    pub parent: Option<CheckpointId>,
+    /// What its manifest says; `None` if that is damaged or missing.
+    pub details: Option<CheckpointDetails>,
+}
+
+/// What a manifest says, in short.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CheckpointDetails {
+    /// The incarnation of the job.
+    pub incarnation: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// How its cuts were taken.
+    pub mode: Mode,
+    /// What state restored from it is worth.
+    pub guarantee: Guarantee,
+    /// The checkpoint it builds on; `None`: it is full.
+    pub base: Option<CheckpointId>,
+    /// The job is finished.
+    pub finished: bool,
+    /// How many workers the job had.
+    pub workers: u16,
+    /// Bytes written for it.
+    pub bytes: u64,
+    /// When it was complete, in microseconds since the epoch.
+    pub completed_at: u64,
+    /// From the trigger to completion, in microseconds.
+    pub duration: u64,
+}
+
+impl From<&Manifest> for CheckpointDetails {
+    fn from(manifest: &Manifest) -> CheckpointDetails {
+        CheckpointDetails {
+            incarnation: manifest.incarnation.clone(),
+            kind: manifest.kind,
+            mode: manifest.mode,
+            guarantee: manifest.guarantee,
+            base: manifest.base.map(|base| base.id),
+            finished: manifest.finished,
+            workers: manifest.workers,
+            bytes: manifest.bytes(),
+            completed_at: manifest.timings.completed_at,
+            duration: manifest.timings.completed_at.saturating_sub(manifest.timings.started_at),
+        }
+    }
+}
+
+/// All checkpoints of the log, oldest first.
+#[must_use]
+pub fn checkpoint_rows(directory: &Directory) -> Vec<CheckpointRow> {
+    let row = |(slot, entry): (Slot, &flott_checkpoint::CheckpointEntry)| CheckpointRow {
+        id: entry.id,
+        attempt: entry.attempt,
+        slot,
+        parent: entry.parent,
+        details: directory.manifest(entry.id, entry.attempt).map(CheckpointDetails::from),
+    };
+    directory.checkpoints().map(row).collect()
+}
+
+/// One subtask's part of a checkpoint.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct PartRow {
+    /// The subtask.
+    pub subtask: SubtaskId,
+    /// Its chain.
+    pub vertex: String,
+    /// The checkpoint that this part builds on; `None`: it is full.
+    pub base: Option<CheckpointId>,
+    /// The subtask had finished.
+    pub finished: bool,
+    /// The segment, which may be shared with other subtasks of the worker.
+    pub segment: Option<String>,
+    /// Bytes of that segment.
+    pub bytes: u64,
+    /// How long the steps took, in microseconds.
+    pub timings: PartTimings,
+    /// Positions by source operator and split.
+    pub splits: BTreeMap<String, BTreeMap<String, SplitPart>>,
+}
+
+/// All subtasks of a checkpoint, in order.
+#[must_use]
+pub fn part_rows(manifest: &Manifest) -> Vec<PartRow> {
+    let names: Vec<&str> = manifest.vertices.iter().map(|vertex| vertex.name.as_str()).collect();
+    let rows = manifest.parts.iter().map(|part| PartRow {
+        subtask: part.subtask,
+        vertex: names.get(usize::from(part.subtask.vertex)).copied().unwrap_or_default().to_owned(),
+        base: part.base,
+        finished: part.finished,
+        segment: part.segment.as_ref().map(|blob| blob.path.clone()),
+        bytes: part.segment.as_ref().map_or(0, |blob| blob.length),
+        timings: part.timings,
+        splits: part.splits.clone(),
+    });
+    rows.collect()
+}
