@@ -9,7 +9,8 @@ use crate::control::{Order, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::time::Time;
 use flott_checkpoint::{
-    Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure, Mode, Outcome as Ended, SubtaskId, Tried,
+    Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure,
+    Mode, Outcome as Ended, SubtaskId, Tried,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

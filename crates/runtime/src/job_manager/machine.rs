@@ -286,7 +286,12 @@ impl JobManager {
                 running.on_time(&mut cx);
                 self.follow_up(now, outbox);
             }
-            Phase::Waiting { until } if *until <= now => self.start(Restore::Latest, now, outbox),
+            Phase::Waiting { until } if *until <= now => {
+                // `--restore` shapes the first Start that is won (L3); from then on the head decides.
+                let won = !self.desk.past.is_empty();
+                let restore = if won { Restore::Latest } else { self.desk.settings.restore };
+                self.start(restore, now, outbox);
+            }
             _ => {}
         }
     }

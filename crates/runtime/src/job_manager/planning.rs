@@ -108,10 +108,10 @@ impl Planning {
         let workers = shape::workers(settings, top)?;
         let inherited = inherited(&claim, top, cx);
         required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), cx)?;
-        let mut same_topology = true;
+        let (mut same_topology, mut new_sources) = (true, false);
         if let Some(manifest) = top {
             let fits = shape::check(manifest, &claim.incarnation, &cx.desk.plan, settings)?;
-            same_topology = fits.same_topology;
+            (same_topology, new_sources) = (fits.same_topology, fits.new_sources);
             fits.warnings.into_iter().for_each(|warning| cx.warn(warning));
         }
         let restore = top.map(|manifest| Restore {
@@ -119,7 +119,8 @@ impl Planning {
             manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, manifest.restored())).collect(),
             same_topology,
         });
-        let lineage = self.lineage(&claim, top, inherited);
+        let mut lineage = self.lineage(&claim, top, inherited);
+        lineage.finished.take_if(|_| new_sources);
         let overwrite = cx.desk.settings.overwrite;
         let claims = (claim.restore.is_none() || overwrite).then_some(SinkClaim { overwrite });
         let attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);

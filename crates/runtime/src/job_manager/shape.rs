@@ -15,6 +15,8 @@ pub(super) struct Fits {
     pub(super) warnings: Vec<String>,
     /// Vertices and edges are the same: parts per channel apply.
     pub(super) same_topology: bool,
+    /// There are sources that the checkpoint does not know: the job cannot be finished.
+    pub(super) new_sources: bool,
 }
 
 /// How many workers the attempt has: what the user says, or the checkpoint, or the default.
@@ -40,7 +42,7 @@ pub(super) fn check(
     settings: &JobSettings,
 ) -> Result<Fits> {
     check_identity(manifest, incarnation)?;
-    let mut warnings = Vec::new();
+    let (mut warnings, mut new_sources) = (Vec::new(), false);
     for stored in operators(manifest) {
         let fits = match claimant(stored, manifest, plan) {
             Some(operator) => fit(stored, operator, settings, &mut warnings),
@@ -54,12 +56,13 @@ pub(super) fn check(
         match operator.role {
             Role::Stateful => warnings.push(format!("operator `{}` is new: its state starts empty", operator.name)),
             Role::Source { .. } => {
+                new_sources = true;
                 warnings.push(format!("source `{}` is new: it starts at its beginning", operator.name));
             }
             Role::Sink { .. } => {}
         }
     }
-    Ok(Fits { warnings, same_topology: manifest.same_topology(plan) })
+    Ok(Fits { warnings, same_topology: manifest.same_topology(plan), new_sources })
 }
 
 fn check_identity(manifest: &Manifest, incarnation: &Incarnation) -> Result<()> {

@@ -6,7 +6,7 @@ use crate::control::Report;
 use crate::error::{Error, ErrorKind};
 use crate::history::HistoryEntry;
 use crate::job_manager::{JobSettings, ManagerEvent, Outcome};
-use flott_checkpoint::{AttemptId, RestartOptions};
+use flott_checkpoint::{AttemptId, RestartOptions, Restore};
 use std::time::Duration;
 
 #[test]
@@ -129,4 +129,16 @@ fn a_checkpoint_that_died_with_its_process_is_in_the_history_too() {
     let path = "history/2-1.json";
     let entry = HistoryEntry::decode(path, &store.get(path).expect("it was found")).expect("readable");
     assert!(entry.reason().is_some_and(|reason| reason.contains("the process ended")), "{entry:?}");
+}
+
+#[test]
+fn a_first_start_that_was_not_won_is_tried_again_as_it_was_asked_for() {
+    let store = Store::default();
+    Rig::new(&store, 51).run_until(|rig| rig.completed().len() == 1);
+    let options = JobSettings { restore: Restore::None, settle_tries: 2, ..settings() };
+    let mut rig = Rig::with(&store, 52, plan(), options);
+    store.break_next("create log", Fault::Unknown, 2);
+    rig.run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(rig.restored(), [None]);
+    assert_eq!(rig.restarts().len(), 1);
 }

@@ -4,6 +4,7 @@ use super::store::Store;
 use crate::attempt::{Attempt, World};
 use crate::control::{Order, Progress, Report, SubtaskPart, ToManager, ToWorker};
 use crate::error::{Error, Result};
+use crate::heartbeat::Heartbeats;
 use crate::io::{FileInfo, Files, ReadFile, WriteFile};
 use crate::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
 use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
@@ -28,6 +29,8 @@ pub(super) struct Rig {
     pub(super) attempts: Vec<Arc<Attempt>>,
     /// What sinks were told to commit: attempt and checkpoint, once per sink subtask.
     pub(super) committed: Vec<(AttemptId, CheckpointId)>,
+    /// Which worker committed which checkpoint.
+    pub(super) committed_by: BTreeSet<(u16, CheckpointId)>,
     pub(super) queue: VecDeque<ManagerEvent>,
     workers: Vec<Worker>,
     wake: Option<Time>,
@@ -82,6 +85,7 @@ impl Rig {
             done: None,
             attempts: Vec::new(),
             committed: Vec::new(),
+            committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
             workers: Vec::new(),
             wake: None,
@@ -274,7 +278,7 @@ impl Rig {
 
     fn maybe_finish(&mut self, index: u16) {
         let completed = self.completed().len() as u64;
-        if !self.script.ends_after.is_some_and(|after| completed >= after) {
+        if self.script.ends_after.is_none_or(|after| completed < after) {
             return;
         }
         for subtask in Rig::subtasks(index) {
@@ -314,6 +318,7 @@ impl Rig {
         let [source, sink] = Rig::subtasks(index);
         if completed {
             self.committed.push((attempt, id));
+            self.committed_by.insert((index, id));
             self.report(index, Report::Committed { id, subtask: sink });
         }
         self.report(index, Report::Resolved { id, subtask: source });
@@ -392,7 +397,8 @@ pub(super) fn next(state: &mut u64) -> u64 {
 }
 
 fn world() -> World {
-    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}) }
+    let heartbeats = Heartbeats::default();
+    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| {}), heartbeats }
 }
 
 /// A world without files and threads: the job manager needs neither.

@@ -2,6 +2,7 @@
 
 use crate::io::{StorageReply, StorageRequest};
 use bytes::Bytes;
+use flott_checkpoint::LogEntry;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,6 +29,8 @@ struct Inner {
     faults: Vec<(&'static str, Fault, u32)>,
     /// All that was asked, as text: "create log/1.json".
     asked: Vec<String>,
+    /// Every entry that the log ever held, in order.
+    entries: Vec<Bytes>,
 }
 
 impl Store {
@@ -63,6 +66,12 @@ impl Store {
         self.0.borrow().asked.clone()
     }
 
+    /// Every entry that the log ever held, whatever was deleted since.
+    pub(super) fn entries(&self) -> Vec<LogEntry> {
+        let entries = self.0.borrow().entries.clone();
+        entries.iter().map(|bytes| LogEntry::decode(bytes).expect("only entries are written there")).collect()
+    }
+
     pub(super) fn serve(&self, request: StorageRequest) -> StorageReply {
         let name = name(&request);
         let fault = self.0.borrow_mut().fault(&name);
@@ -90,6 +99,9 @@ impl Inner {
         match request {
             StorageRequest::Create { path, .. } if self.objects.contains_key(&path) => StorageReply::Exists,
             StorageRequest::Create { path, bytes } => {
+                if path.starts_with("log/") {
+                    self.entries.push(bytes.clone());
+                }
                 self.objects.insert(path, bytes);
                 StorageReply::Created
             }

@@ -65,25 +65,24 @@ fn an_id_is_recorded_once_whatever_two_processes_do() {
             options
         };
         let mut rigs: Vec<Rig> = (0..3).map(|n| Rig::with(&store, seed * 10 + n, plan(), options())).collect();
-        let mut recorded = BTreeMap::new();
         for _ in 0..400 {
             let chosen = usize::try_from(next(&mut random) % 3).expect("small");
             // Now one runs far ahead, now another; the storage forgets answers.
             let steps = next(&mut random) % 40;
-            if next(&mut random) % 10 == 0 {
+            if next(&mut random).is_multiple_of(10) {
                 store.break_next("create log", Fault::AnswerLost, 1);
             }
             for _ in 0..steps {
                 if rigs[chosen].done.is_none() {
                     rigs[chosen].step();
                 }
-                note_recorded(&store, &mut recorded, seed);
             }
             if rigs[chosen].done.is_some() {
                 assert!(fenced(&rigs[chosen]), "seed {seed}: {:?}", rigs[chosen].done);
             }
         }
         check_log(&store, seed);
+        let recorded = recorded(&store, seed);
         for rig in &rigs {
             for (attempt, id) in &rig.committed {
                 assert_eq!(recorded.get(&id.0), Some(&attempt.0), "seed {seed}: committed what it did not record");
@@ -93,15 +92,16 @@ fn an_id_is_recorded_once_whatever_two_processes_do() {
     }
 }
 
-/// Adds what the log holds now to what it held before: an id is recorded once, by one attempt, whatever retention deletes.
-fn note_recorded(store: &Store, recorded: &mut BTreeMap<u64, u64>, seed: u64) {
-    let entries = store.paths("log/").into_iter().filter_map(|path| LogEntry::decode(&store.get(&path)?).ok());
-    for entry in entries {
+/// By which attempt each id was ever recorded: once, whatever retention deletes.
+fn recorded(store: &Store, seed: u64) -> BTreeMap<u64, u64> {
+    let mut recorded = BTreeMap::new();
+    for entry in store.entries() {
         if let LogEntry::Checkpoint(entry) = entry {
             let before = recorded.insert(entry.id.0, entry.attempt.0);
-            assert!(before.is_none_or(|attempt| attempt == entry.attempt.0), "seed {seed}: {} twice", entry.id);
+            assert!(before.is_none(), "seed {seed}: {} was recorded twice", entry.id);
         }
     }
+    recorded
 }
 
 /// The log is dense at its head, its ids grow, and every checkpoint follows an entry of its own attempt.
