@@ -48,6 +48,17 @@ pub enum Next {
     Done,
 }
 
+impl Next {
+    /// The same, and not later than a moment.
+    fn or_at(self, moment: Time) -> Next {
+        match self {
+            Next::At(before) => Next::At(before.min(moment)),
+            Next::Idle => Next::At(moment),
+            Next::Now | Next::Done => self,
+        }
+    }
+}
+
 /// Tickets of segments are counted from here, so that they never meet those of a restore.
 const SEGMENT_TICKETS: u64 = 1 << 48;
 /// Tickets of blocking calls.
@@ -66,6 +77,8 @@ pub struct Worker {
     next_call: u64,
     reported: Progress,
     report_at: Time,
+    /// A report that nothing answers so far, and when it is said again: it may have been lost (C2).
+    unheard: Option<(Report, Time)>,
     life: Life,
 }
 
@@ -74,7 +87,7 @@ enum Life {
     Restoring,
     /// Said `Restored`.
     Running,
-    /// Said `Failed`: takes no further step.
+    /// Said `Failed`: does nothing but say it again.
     Failed,
     Closed,
 }
@@ -104,6 +117,7 @@ impl Worker {
             next_call: CALL_TICKETS,
             reported: Progress::default(),
             report_at: Time(0),
+            unheard: None,
             life: Life::Restoring,
         })
     }
@@ -120,10 +134,11 @@ impl Worker {
         self.mail.push_back(mail);
     }
 
-    /// Does a bounded amount of work. Failures leave as `Report::Failed` through the outbox, once.
+    /// Does a bounded amount of work. A failure leaves as `Report::Failed` through the outbox, again and again until the
+    /// worker is dropped.
     pub fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
         match self.life {
-            Life::Failed => return Next::Idle,
+            Life::Failed => return self.say_again(clock.now(), Next::Idle, outbox),
             Life::Closed => return Next::Done,
             Life::Restoring | Life::Running => {}
         }
@@ -133,10 +148,26 @@ impl Worker {
             Ok(next) => next,
             Err(error) => {
                 self.life = Life::Failed;
-                outbox.reports.push(Report::Failed(error));
-                Next::Idle
+                self.say(Report::Failed(error), clock.now(), outbox);
+                self.say_again(clock.now(), Next::Idle, outbox)
             }
         }
+    }
+
+    /// Reports something that must be heard.
+    fn say(&mut self, report: Report, now: Time, outbox: &mut Outbox) {
+        outbox.reports.push(report.clone());
+        self.unheard = Some((report, now.after(self.attempt.options.progress_interval)));
+    }
+
+    /// Says again what nothing answers; when that is due counts among the reasons to be stepped.
+    fn say_again(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+        let Some((report, due)) = &mut self.unheard else { return next };
+        if *due <= now {
+            outbox.reports.push(report.clone());
+            *due = now.after(self.attempt.options.progress_interval);
+        }
+        next.or_at(*due)
     }
 
     fn try_step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
@@ -160,10 +191,11 @@ impl Worker {
         self.segments.pump(outbox);
         if self.life == Life::Restoring && self.subtasks.iter_mut().all(|subtask| subtask.is_restored()) {
             self.life = Life::Running;
-            outbox.reports.push(Report::Restored);
+            self.say(Report::Restored, clock.now(), outbox);
             next = Next::Now;
         }
-        Ok(self.report_progress(clock.now(), next, outbox))
+        let next = self.report_progress(clock.now(), next, outbox);
+        Ok(self.say_again(clock.now(), next, outbox))
     }
 
     fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
@@ -219,6 +251,7 @@ impl Worker {
     fn obey(&mut self, order: Order, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
         match order {
             Order::Open if self.life == Life::Running => {
+                self.unheard = None;
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
             }
             Order::Open => Ok(()),
@@ -253,11 +286,7 @@ impl Worker {
             outbox.reports.push(Report::Progress(progress));
             return next;
         }
-        match next {
-            Next::At(moment) => Next::At(moment.min(self.report_at)),
-            Next::Idle => Next::At(self.report_at),
-            Next::Now | Next::Done => next,
-        }
+        next.or_at(self.report_at)
     }
 
     /// Whether records wait in some gate: invariant I3 of a stopped world.
