@@ -5,7 +5,6 @@ use flott_checkpoint::AttemptId;
 use flott_runtime::control::{ToManager, ToWorker};
 use flott_runtime::error::Error;
 use flott_runtime::io::{Answer, BlockingCall, StorageReply, StorageRequest, Ticket};
-use flott_runtime::job_manager::Command;
 use flott_runtime::time::Time;
 use std::collections::BTreeMap;
 
@@ -34,7 +33,7 @@ pub struct Request {
 /// What happens.
 pub enum Happening {
     /// The workers of a process have their turn.
-    Turn(usize),
+    Turn(usize, u64),
     /// The job manager of a process is woken.
     Tick(usize),
     /// A request leaves a process.
@@ -53,8 +52,6 @@ pub enum Happening {
     CallDone(usize, AttemptId, u16, Ticket, Answer),
     /// All workers of an attempt are gone.
     AttemptEnded(usize, AttemptId, Option<Error>),
-    /// The user wants something.
-    Command(usize, Command),
     /// A process is started.
     Launch,
     /// A process is continued.
@@ -71,15 +68,14 @@ impl Happening {
     pub fn process(&self) -> Option<usize> {
         match self {
             Happening::Send(request) => Some(request.process),
-            Happening::Turn(process)
+            Happening::Turn(process, _)
             | Happening::Tick(process)
             | Happening::Answer(process, ..)
             | Happening::Order(process, ..)
             | Happening::Report(process, ..)
             | Happening::Call(process, ..)
             | Happening::CallDone(process, ..)
-            | Happening::AttemptEnded(process, ..)
-            | Happening::Command(process, ..) => Some(*process),
+            | Happening::AttemptEnded(process, ..) => Some(*process),
             Happening::Effect(..)
             | Happening::Launch
             | Happening::Continue(_)
@@ -92,7 +88,7 @@ impl Happening {
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
-            Happening::Turn(process) => format!("{process} turn"),
+            Happening::Turn(process, _) => format!("{process} turn"),
             Happening::Tick(process) => format!("{process} tick"),
             Happening::Send(Request { process, asker, request, .. }) => format!("{process} {asker:?} asks {}", words(request)),
             Happening::Effect(Request { process, request, .. }, fault) => {
@@ -119,7 +115,6 @@ impl Happening {
             Happening::AttemptEnded(process, attempt, error) => {
                 format!("{process} attempt {attempt} ended: {}", error.as_ref().map_or(String::new(), ToString::to_string))
             }
-            Happening::Command(process, command) => format!("{process} {command:?}"),
             Happening::Launch => "launch".to_owned(),
             Happening::Continue(process) => format!("{process} continue"),
             Happening::Trouble => "trouble".to_owned(),

@@ -126,7 +126,7 @@ impl Incidents {
                 3 => Act::PowerLoss,
                 _ => Act::Stop,
             };
-            let (point, passes) = (pick(random.next()).expect("a cycle"), random.below(6));
+            let (point, passes) = (pick(random.draw()).expect("a cycle"), random.below(6));
             list.push(Incident { point, passes, act, process: None });
         }
         // A second process that is stopped before its Start, while the first goes on: its slot may become a hole.

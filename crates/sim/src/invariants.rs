@@ -76,6 +76,9 @@ pub struct Ledger {
     seen: BTreeSet<(u64, u64, u64)>,
     /// Checkpoints recorded so far.
     pub recorded: u64,
+    /// The newest attempt that owns the log, and whether it has committed all that it restored. Until then tokens of one
+    /// subtask are committed by several, in any order (S3).
+    owner: Option<(AttemptId, bool)>,
 }
 
 impl Ledger {
@@ -98,6 +101,7 @@ impl Ledger {
             needed: BTreeSet::new(),
             seen: BTreeSet::new(),
             recorded: 0,
+            owner: None,
         }
     }
 
@@ -108,18 +112,19 @@ impl Ledger {
     pub fn slot_written(&mut self, path: &str, storage: &Storage) -> Checked {
         let (slot, entry) = i07_log::read(path, storage)?;
         i07_log::check(self, slot, &entry)?;
+        let below = slot == 1 || storage.get(&format!("log/{}.json", slot - 1)).is_some();
+        let above = self.slots.keys().next_back().is_some_and(|&top| top > slot);
         match &entry {
+            // It fills a hole that retention left, too late to mean anything.
+            _ if above => drop(self.void.insert(slot)),
+            LogEntry::Start(_) if !below => drop(self.void.insert(slot)),
             LogEntry::Start(start) => {
-                let below = slot == 1 || storage.get(&format!("log/{}.json", slot - 1)).is_some();
-                let above = self.slots.keys().next_back().is_some_and(|&top| top > slot);
-                if above || !below {
-                    self.void.insert(slot);
-                } else {
-                    i07_log::check_start(self, start)?;
-                    self.own.extend(start.restored_from.map(|id| (start.attempt, id)));
-                }
+                i07_log::check_start(self, start)?;
+                self.owner = Some((start.attempt, start.restored_from.is_none()));
+                self.own.extend(start.restored_from.map(|id| (start.attempt, id)));
             }
             LogEntry::Checkpoint(checkpoint) => {
+                i07_log::check_id(self, checkpoint.id)?;
                 i10_fencing::appended(self, slot, checkpoint)?;
                 self.checkpoint_recorded(checkpoint, storage)?;
             }
@@ -140,6 +145,19 @@ impl Ledger {
         self.newest = Some(entry.clone());
         self.recorded += 1;
         Ok(())
+    }
+
+    /// All workers of an attempt hold the restored state, and have committed the restored tokens.
+    pub fn restored(&mut self, attempt: AttemptId) {
+        if let Some((owner, settled)) = &mut self.owner {
+            *settled |= *owner == attempt;
+        }
+    }
+
+    /// Whether a newer attempt owns the log.
+    #[must_use]
+    pub fn is_superseded(&self, attempt: AttemptId) -> bool {
+        self.owner.is_some_and(|(owner, _)| owner > attempt)
     }
 
     /// An object is about to be deleted.

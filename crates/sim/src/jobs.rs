@@ -74,7 +74,7 @@ pub struct Tally {
 /// SplitMix64's finish: what chains and sums are made of.
 #[must_use]
 pub fn mix(number: u64) -> u64 {
-    Random::new(number).next()
+    Random::new(number).draw()
 }
 
 /// What the graph looks like.

@@ -14,16 +14,16 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
-mod checkpoints;
-mod disk;
+pub mod checkpoints;
+pub mod disk;
 pub mod faults;
-mod happening;
+pub mod happening;
 pub mod incidents;
 pub mod invariants;
 pub mod jobs;
 pub mod mutation;
 pub mod oracle;
-mod process;
+pub mod process;
 pub mod setup;
-mod storage;
+pub mod storage;
 pub mod world;

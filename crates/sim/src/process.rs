@@ -1,7 +1,7 @@
 //! One simulated process: a job manager, the workers of its attempt, and what it would still do if it were not dead.
 
 use crate::happening::Happening;
-use flott_checkpoint::{AttemptId, Mode};
+use flott_checkpoint::AttemptId;
 use flott_runtime::job_manager::JobManager;
 use flott_runtime::testing::DeterministicHost;
 use flott_runtime::time::Time;
@@ -31,10 +31,12 @@ pub struct Process {
     pub wake: Option<Time>,
     /// When the workers have their next turn.
     pub turn_at: Option<Time>,
+    /// Counts the turns that were planned: only the newest plan is valid.
+    pub turns: u64,
     /// It was told to stop the job.
     pub told_to_stop: bool,
-    /// The mode of the checkpoints that it triggers.
-    pub mode: Mode,
+    /// Its newest Start.
+    pub attempt: Option<AttemptId>,
     /// A Start of its was just created, and its second listing has not been asked for (mutation `hole-start`).
     pub fresh_start: Option<u64>,
 }
@@ -42,7 +44,7 @@ pub struct Process {
 impl Process {
     /// A process that has not begun.
     #[must_use]
-    pub fn new(manager: JobManager, mode: Mode) -> Process {
+    pub fn new(manager: JobManager) -> Process {
         Process {
             manager,
             host: None,
@@ -50,8 +52,9 @@ impl Process {
             deferred: Vec::new(),
             wake: None,
             turn_at: None,
+            turns: 0,
             told_to_stop: false,
-            mode,
+            attempt: None,
             fresh_start: None,
         }
     }

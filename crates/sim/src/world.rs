@@ -22,6 +22,7 @@ use flott_checkpoint::AttemptId;
 use flott_runtime::attempt::World as Outside;
 use flott_runtime::connector::MemorySink;
 use flott_runtime::error::Error;
+use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::job_manager::{JobEvent, JobManager, ManagerEvent, ManagerOutbox, Outcome};
 use flott_runtime::plan::Plan;
 use flott_runtime::source::Threads;
@@ -36,7 +37,9 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(90);
 /// How long those that lost the job may go on after its end.
 const AFTERMATH: Duration = Duration::from_secs(4);
-/// No run needs more processes.
+/// More than this cannot sensibly happen while the clock stands still.
+const MOST_AT_ONCE: u32 = 20_000;
+/// When so many processes were started, things have gone wrong for long enough.
 const MOST_PROCESSES: usize = 40;
 
 /// How far a run is.
@@ -92,6 +95,8 @@ pub struct World {
     stage: Stage,
     attempts: u64,
     digest: u64,
+    /// When the clock last moved on, and how much happened since.
+    at_once: (Time, u32),
     violation: Option<Violation>,
 }
 
@@ -105,7 +110,8 @@ impl World {
         let output = MemorySink::new();
         let plan = Arc::new(plan(&setup.job, &output));
         let ledger = Ledger::new(&setup.job, setup.workers, setup.is_exact());
-        let storage = Storage { replaces_slots: setup.mutation == Some(Mutation::NoFence), ..Storage::default() };
+        let mut storage = Storage::default();
+        storage.replaces_slots = setup.mutation == Some(Mutation::NoFence);
         let clock = VirtualClock::default();
         clock.move_to(BEGIN);
         let (faults, incidents) = (setup.faults.clone(), setup.incidents.clone());
@@ -128,6 +134,7 @@ impl World {
             stage: Stage::Going,
             attempts: 0,
             digest: 0,
+            at_once: (BEGIN, 0),
             violation: None,
         };
         world.agenda.at(BEGIN, Happening::Launch);
@@ -170,6 +177,11 @@ impl World {
         match self.agenda.pop() {
             Some((moment, happening)) => {
                 self.clock.move_to(moment);
+                let (since, count) = self.at_once;
+                self.at_once = if self.now() > since { (self.now(), 0) } else { (since, count + 1) };
+                if count > MOST_AT_ONCE {
+                    return stuck(&format!("{} happens again and again", happening.describe()));
+                }
                 self.write_down(&happening);
                 self.happen(happening)?;
             }
@@ -188,7 +200,7 @@ impl World {
         let text = happening.describe();
         let moment = self.now().since(BEGIN).as_micros();
         self.digest = xxhash_rust::xxh3::xxh3_64_with_seed(text.as_bytes(), self.digest ^ moment as u64);
-        if self.trace && !matches!(happening, Happening::Turn(_) | Happening::Tick(_)) {
+        if self.trace && !matches!(happening, Happening::Turn(..) | Happening::Tick(_)) {
             println!("{moment:>10} {text}");
         }
     }
@@ -226,7 +238,7 @@ impl World {
             }
         }
         match happening {
-            Happening::Turn(process) => self.turn(process),
+            Happening::Turn(process, turn) => self.turn(process, turn),
             Happening::Tick(process) => self.tick(process),
             Happening::Send(request) => self.send(request),
             Happening::Effect(request, fault) => self.effect(request, fault),
@@ -241,7 +253,6 @@ impl World {
                 self.call_done(process, attempt, worker, ticket, answer)
             }
             Happening::AttemptEnded(process, attempt, error) => self.attempt_ended(process, attempt, error),
-            Happening::Command(process, command) => self.command(process, command),
             Happening::Launch => self.launch(),
             Happening::Continue(process) => self.go_on(process),
             Happening::Trouble => self.trouble(),
@@ -252,17 +263,16 @@ impl World {
     // ---- processes ----
 
     fn launch(&mut self) -> Checked {
-        if self.processes.len() >= MOST_PROCESSES {
-            return Ok(());
+        if self.processes.len() >= MOST_PROCESSES && self.faults.active {
+            self.heal()?;
         }
         let mut random = self.random.fork();
         let files = Arc::new(self.files.clone());
-        let outside = Outside { files, threads: Arc::new(NoThreads), stdout: Arc::new(|_| ()) };
-        let entropy = Box::new(move || random.next());
+        let outside = Outside { files, threads: Arc::new(NoThreads), stdout: Arc::new(|_| ()), heartbeats: Heartbeats::default() };
+        let entropy = Box::new(move || random.draw());
         let settings = self.setup.settings.clone();
-        let mode = settings.coordinator.mode;
         let manager = JobManager::new(settings, self.plan.clone(), outside, entropy);
-        self.processes.push(Process::new(manager, mode));
+        self.processes.push(Process::new(manager));
         self.manage(self.processes.len() - 1, ManagerEvent::Begin)
     }
 
@@ -300,6 +310,9 @@ impl World {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
         }
         for event in out.events {
+            if let JobEvent::Restored { attempt, .. } = &event {
+                self.ledger.restored(*attempt);
+            }
             self.say(|| format!("process {process}: {}", tell(&event)));
         }
         if let Some(attempt) = out.stop_attempt {
@@ -346,7 +359,8 @@ impl World {
         let Some(it) = self.processes.get_mut(process) else { return Ok(()) };
         it.life = Life::Gone;
         it.host = None;
-        outcome(done, process == 0 && self.processes.len() == 1, self.processes.get(process).is_some_and(|it| it.told_to_stop))?;
+        let superseded = it.attempt.is_none_or(|attempt| self.ledger.is_superseded(attempt));
+        outcome(done, superseded, it.told_to_stop)?;
         if let Outcome::Finished { before, .. } = done {
             self.check_output(None)?;
             self.ledger.finished(&self.visible(), &self.storage)?;

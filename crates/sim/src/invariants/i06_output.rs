@@ -50,7 +50,8 @@ pub(super) fn rows(ledger: &Ledger, visible: &Visible) -> Checked {
         }
         streams.entry(row.stream()).or_default().push(row.clone());
     }
-    if ledger.exact && ledger.job.shape.keeps_order() { prefixes(ledger, &streams) } else { Ok(()) }
+    let settled = ledger.owner.is_none_or(|(_, settled)| settled);
+    if settled && ledger.exact && ledger.job.shape.keeps_order() { prefixes(ledger, &streams) } else { Ok(()) }
 }
 
 fn prefixes(ledger: &Ledger, streams: &Streams) -> Checked {

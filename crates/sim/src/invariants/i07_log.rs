@@ -2,7 +2,7 @@
 
 use super::{Checked, Ledger, Violation, broken};
 use crate::storage::Storage;
-use flott_checkpoint::{LogEntry, Slot, StartEntry};
+use flott_checkpoint::{CheckpointId, LogEntry, Slot, StartEntry};
 
 const TAG: &str = "I7 log";
 
@@ -23,13 +23,15 @@ pub(super) fn check(ledger: &Ledger, slot: u64, entry: &LogEntry) -> Checked {
     {
         return broken(TAG, format!("slot {slot} held {before:?} and holds {entry:?} now"));
     }
-    if let LogEntry::Checkpoint(checkpoint) = entry
-        && let Some(newest) = &ledger.newest
-        && newest.id >= checkpoint.id
-    {
-        return broken(TAG, format!("checkpoint {} is recorded after {}", checkpoint.id, newest.id));
-    }
     Ok(())
+}
+
+/// Recorded ids only rise.
+pub(super) fn check_id(ledger: &Ledger, id: CheckpointId) -> Checked {
+    match &ledger.newest {
+        Some(newest) if newest.id >= id => broken(TAG, format!("checkpoint {id} is recorded after {}", newest.id)),
+        _ => Ok(()),
+    }
 }
 
 /// A Start that owns the log restores the newest checkpoint, and counts on from it.

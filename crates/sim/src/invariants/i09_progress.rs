@@ -18,7 +18,7 @@ pub fn stuck(what: &str) -> Checked {
 ///
 /// # Errors
 /// If it must not end so: nothing that a simulated world does damages a checkpoint or output.
-pub fn outcome(outcome: &Outcome, alone: bool, stop_was_asked: bool) -> Checked {
+pub fn outcome(outcome: &Outcome, superseded: bool, stop_was_asked: bool) -> Checked {
     match outcome {
         Outcome::Finished { .. } => Ok(()),
         Outcome::Stopped { .. } | Outcome::Cancelled if stop_was_asked => Ok(()),
@@ -26,7 +26,8 @@ pub fn outcome(outcome: &Outcome, alone: bool, stop_was_asked: bool) -> Checked 
         Outcome::Failed(error) => match error.kind() {
             ErrorKind::Failed => Ok(()),
             ErrorKind::Refused if error.to_string().contains("checkpoint log") => Ok(()),
-            ErrorKind::Fenced if !alone => Ok(()),
+            // What it wanted to restore may be collected meanwhile.
+            ErrorKind::Fenced | ErrorKind::Unusable if superseded => Ok(()),
             kind => broken(TAG, format!("a process ended with code {}: {error}", kind.exit_code())),
         },
     }

@@ -90,7 +90,7 @@ impl World {
                 for index in 0..self.processes.len() {
                     self.crash(index)?;
                 }
-                let seed = self.random.next();
+                let seed = self.random.draw();
                 self.files.crash(seed);
                 self.check_output(None)?;
             }

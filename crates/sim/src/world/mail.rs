@@ -10,7 +10,7 @@ use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
 use flott_runtime::control::{Order, Report, ToManager, ToWorker};
 use flott_runtime::io::StorageRequest;
 use flott_runtime::testing::Turn;
-use flott_runtime::time::{Clock, Time};
+use flott_runtime::time::Time;
 use flott_runtime::worker::Mail;
 
 impl World {
@@ -98,23 +98,16 @@ impl World {
         let Some(it) = self.processes.get_mut(process) else { return };
         if it.turn_at.is_none_or(|at| at > moment) {
             it.turn_at = Some(moment);
-            self.agenda.at(moment, Happening::Turn(process));
+            it.turns += 1;
+            self.agenda.at(moment, Happening::Turn(process, it.turns));
         }
     }
 
     /// The workers do what they have to do until something else happens.
-    pub(super) fn turn(&mut self, process: usize) -> Checked {
-        let now = self.now();
-        let Some(it) = self.processes.get_mut(process) else { return Ok(()) };
-        if it.turn_at.take_if(|at| *at <= now).is_none() {
-            return Ok(());
-        }
+    pub(super) fn turn(&mut self, process: usize, turn: u64) -> Checked {
+        let Some(it) = self.processes.get_mut(process).filter(|it| it.turns == turn) else { return Ok(()) };
+        it.turn_at = None;
         loop {
-            if self.agenda.next_moment().is_some_and(|next| next <= self.clock.now()) {
-                let now = self.now();
-                self.wake_workers(process, now);
-                return Ok(());
-            }
             let Some((attempt, host)) = self.processes.get_mut(process).and_then(|it| it.host.as_mut()) else {
                 return Ok(());
             };
@@ -136,6 +129,10 @@ impl World {
                 return Ok(());
             }
             let next = self.soon(2, 40);
+            if self.agenda.next_moment().is_some_and(|moment| moment <= next) {
+                self.wake_workers(process, next);
+                return Ok(());
+            }
             self.clock.move_to(next);
         }
     }

@@ -148,6 +148,7 @@ impl World {
 
     fn note_start(&mut self, process: usize, attempt: AttemptId) {
         if let Some(it) = self.processes.get_mut(process) {
+            it.attempt = Some(attempt);
             it.fresh_start = Some(attempt.0);
         }
     }
