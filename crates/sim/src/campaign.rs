@@ -43,6 +43,8 @@ pub struct Summary {
     pub processes: u64,
     /// Attempts started.
     pub attempts: u64,
+    /// Processes that went on after another one had taken the job.
+    pub zombies: u64,
     /// Simulated time.
     pub simulated: Duration,
 }
@@ -96,6 +98,7 @@ pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
         recorded: 0,
         processes: 0,
         attempts: 0,
+        zombies: 0,
         lasted: Duration::ZERO,
     })
 }
@@ -114,6 +117,7 @@ pub fn run_seeds(
         summary.recorded += ran.recorded;
         summary.processes += ran.processes as u64;
         summary.attempts += ran.attempts;
+        summary.zombies += ran.zombies;
         summary.simulated += ran.lasted;
         for (pair, hits) in ran.coverage {
             *summary.coverage.entry(pair).or_default() += hits;

@@ -65,6 +65,18 @@ impl Chain {
         Ok(())
     }
 
+    /// Whether some subtask had seen the end of a channel whose sender was not at its end: only without alignment.
+    #[must_use]
+    pub fn is_ahead_of_an_end(&self) -> bool {
+        let top = self.top();
+        let finished = |edge: u16, index: u16| {
+            let vertex = top.edges.get(usize::from(edge)).map(|edge| edge.from);
+            vertex.and_then(|vertex| top.part(SubtaskId { vertex, index })).is_some_and(|part| part.finished)
+        };
+        let mut channels = top.parts.iter().flat_map(|part| &part.channels);
+        channels.any(|channel| channel.end_of_data && !finished(channel.edge, channel.from))
+    }
+
     /// How far each split was read.
     #[must_use]
     pub fn prefix(&self, job: &Job) -> Prefix {

@@ -31,10 +31,10 @@ pub struct During {
 }
 
 impl Disk {
-    /// Takes over the faults of a file system.
+    /// Takes over the faults of a file system; a bad one fails all the time.
     #[must_use]
-    pub fn of(files: &MemoryFiles, random: &mut Random) -> Disk {
-        let per_thousand = random.below(15);
+    pub fn of(files: &MemoryFiles, is_bad: bool, random: &mut Random) -> Disk {
+        let per_thousand = if is_bad { 120 } else { random.below(15) };
         let mind = Mind {
             active: true,
             random: random.fork(),

@@ -206,6 +206,24 @@ pub struct Faults {
 
 /// Out of a thousand: how often the favourite pair of a run is drawn.
 const FAVOURITE_RATE: u64 = 200;
+/// The same for what a run sees a few times at most.
+const RARE_RATE: u64 = 600;
+const RARE: [&str; 10] = [
+    "create-slot",
+    "create-manifest",
+    "discard",
+    "order-open",
+    "order-close",
+    "restored",
+    "declined",
+    "finished",
+    "failed",
+    "closed",
+];
+
+fn favourite_rate(name: &str) -> u64 {
+    if RARE.contains(&name) { RARE_RATE } else { FAVOURITE_RATE }
+}
 
 impl Faults {
     /// The faults of a seed.
@@ -213,12 +231,15 @@ impl Faults {
     pub fn new(seed: u64, random: &mut Random) -> Faults {
         let pairs = all_pairs();
         let place = usize::try_from(seed % pairs.len() as u64).expect("a small number");
+        let favourite = pairs.get(place).copied().expect("in range");
+        // Workers say that they failed only if something fails.
+        let call_rate = if favourite.0 == "failed" { 120 } else { random.below(40) };
         Faults {
             active: true,
             random: random.fork(),
-            call_rate: random.below(40),
+            call_rate,
             message_rate: random.below(60),
-            favourite: pairs.get(place).copied().expect("in range"),
+            favourite,
             hit: Coverage::new(),
         }
     }
@@ -240,7 +261,7 @@ impl Faults {
         }
         let faults = call.faults();
         let favourite = faults.iter().copied().find(|fault| (call.name(), fault.name()) == self.favourite);
-        let mut fault = favourite.filter(|_| self.happens(FAVOURITE_RATE));
+        let mut fault = favourite.filter(|_| self.happens(favourite_rate(call.name())));
         if fault.is_none() && self.happens(self.call_rate) {
             let place = usize::try_from(self.random.below(faults.len() as u64)).expect("a small number");
             fault = faults.get(place).copied();
@@ -257,7 +278,7 @@ impl Faults {
             return None;
         }
         let favourite = MessageFault::ALL.into_iter().find(|fault| (name, fault.name()) == self.favourite);
-        let mut fault = favourite.filter(|_| self.happens(FAVOURITE_RATE));
+        let mut fault = favourite.filter(|_| self.happens(favourite_rate(name)));
         if fault.is_none() && self.happens(self.message_rate) {
             let place = usize::try_from(self.random.below(3)).expect("a small number");
             fault = MessageFault::ALL.get(place).copied();

@@ -58,6 +58,12 @@ pub enum Happening {
     Continue(usize),
     /// Something goes wrong that has no name.
     Trouble,
+    /// The user asks for a full checkpoint.
+    Full,
+    /// The next row cannot be read.
+    BadRow,
+    /// A process dies.
+    Death(usize),
     /// From now on all goes well.
     Heal,
 }
@@ -80,6 +86,9 @@ impl Happening {
             | Happening::Launch
             | Happening::Continue(_)
             | Happening::Trouble
+            | Happening::Full
+            | Happening::BadRow
+            | Happening::Death(_)
             | Happening::Heal => None,
         }
     }
@@ -118,6 +127,9 @@ impl Happening {
             Happening::Launch => "launch".to_owned(),
             Happening::Continue(process) => format!("{process} continue"),
             Happening::Trouble => "trouble".to_owned(),
+            Happening::Full => "full".to_owned(),
+            Happening::BadRow => "the next row cannot be read".to_owned(),
+            Happening::Death(process) => format!("{process} dies"),
             Happening::Heal => "heal".to_owned(),
         }
     }

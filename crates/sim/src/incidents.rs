@@ -92,6 +92,8 @@ pub struct Incidents {
     /// Off in the heal phase.
     pub active: bool,
     list: Vec<Incident>,
+    /// A second process is to be started while the first one runs, and stopped before its Start.
+    pub rival: bool,
     passed: BTreeMap<(usize, Point), u64>,
     /// What happened so far.
     pub hit: Coverage,
@@ -113,9 +115,11 @@ impl Incidents {
     pub fn new(seed: u64, random: &mut Random) -> Incidents {
         let pick = |place: u64| Point::ALL.into_iter().cycle().nth(usize::try_from(place % 11).unwrap_or(0));
         let mut list = Vec::new();
+        let point = pick(seed).expect("a cycle");
         let favourite = Incident {
-            point: pick(seed).expect("a cycle"),
-            passes: random.below(3),
+            point,
+            // The end comes once.
+            passes: if point == Point::AfterFinalSlot { 0 } else { random.below(3) },
             act: if seed / 11 % 2 == 0 { Act::Crash } else { Act::Stop },
             process: None,
         };
@@ -130,10 +134,11 @@ impl Incidents {
             list.push(Incident { point, passes, act, process: None });
         }
         // A second process that is stopped before its Start, while the first goes on: its slot may become a hole.
-        if random.one_in(3) {
+        let rival = random.one_in(3);
+        if rival {
             list.push(Incident { point: Point::BeforeStart, passes: 0, act: Act::Stop, process: Some(1) });
         }
-        Incidents { active: true, list, passed: BTreeMap::new(), hit: Coverage::new() }
+        Incidents { active: true, list, rival, passed: BTreeMap::new(), hit: Coverage::new() }
     }
 
     /// Whether a file sink is needed for them to happen.
@@ -141,6 +146,12 @@ impl Incidents {
     pub fn need_files(&self) -> bool {
         let of_files = |incident: &Incident| matches!(incident.point, Point::BetweenCommits | Point::BetweenLinkAndUnlink);
         self.list.first().is_some_and(of_files)
+    }
+
+    /// Whether the job must come to its end for them to happen.
+    #[must_use]
+    pub fn need_the_end(&self) -> bool {
+        self.list.first().is_some_and(|incident| incident.point == Point::AfterFinalSlot)
     }
 
     /// Whether something may still happen at this moment.

@@ -12,6 +12,8 @@ pub use plans::plan;
 use flott_runtime::testing::Random;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Key groups of all jobs: few, so that groups are full and split over the workers.
@@ -139,6 +141,8 @@ pub struct Job {
     pub timer: Duration,
     /// The sink.
     pub sink: SinkKind,
+    /// The next row that is read cannot be read: the attempt fails, the next one can.
+    pub fails_next: Arc<AtomicBool>,
 }
 
 impl Job {

@@ -101,17 +101,18 @@ fn plain(args: &Args, summary: &Summary) -> ExitCode {
         let pairs = summary.coverage.iter().map(|((kind, fault), hits)| (format!("{kind} x {fault}"), serde_json::json!(hits)));
         let line = serde_json::json!({
             "event": "summary", "seeds": summary.seeds, "failures": summary.failures.len(), "never_hit": missed,
-            "checkpoints": summary.recorded, "processes": summary.processes, "attempts": summary.attempts,
+            "checkpoints": summary.recorded, "processes": summary.processes, "attempts": summary.attempts, "zombies": summary.zombies,
             "simulated_s": summary.simulated.as_secs_f64(), "hits": pairs.collect::<serde_json::Map<_, _>>(),
         });
         println!("{line}");
     } else {
         println!(
-            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} attempts, {} checkpoints, {} faults",
+            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} zombies, {} attempts, {} checkpoints, {} faults",
             summary.seeds,
             summary.failures.len(),
             summary.simulated.as_secs_f64(),
             summary.processes,
+            summary.zombies,
             summary.attempts,
             summary.recorded,
             summary.coverage.values().sum::<u64>()

@@ -55,13 +55,23 @@ impl Setup {
             modes.swap(0, 1);
         }
         let workers = 1 + u16::try_from(random.below(3)).expect("a small number");
-        let job = Arc::new(job(exact, incidents.need_files(), &mut random));
-        let settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
+        let job = Arc::new(job(exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random));
+        let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
+        if incidents.rival {
+            settings.coordinator.retained = 1;
+        }
         // Some runs must end while things still go wrong, for the end has messages of its own.
-        let ends_in_trouble = seed % 4 == 0 || ["closed", "order-close"].contains(&faults.favourite().0);
+        let of_the_end = ["closed", "order-close"].contains(&faults.favourite().0) || incidents.need_the_end();
+        let ends_in_trouble = seed % 4 == 0 || of_the_end;
         let trouble = Duration::from_millis(if ends_in_trouble { 30_000 } else { 800 + random.below(4_000) });
         let heal_at = BEGIN.after(trouble);
         Setup { seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
+    }
+
+    /// Whether the file system fails all the time: so that workers fail, and say so.
+    #[must_use]
+    pub fn has_bad_disk(&self) -> bool {
+        self.faults.favourite().0 == "failed"
     }
 
     /// Whether no checkpoint of the run is taken without alignment.
@@ -94,6 +104,7 @@ fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
         bounded: random.one_in(2),
         timer: millis(1, 400, random),
         sink,
+        fails_next: Arc::default(),
     }
 }
 

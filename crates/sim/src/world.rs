@@ -11,14 +11,14 @@ mod serving;
 use crate::disk::Disk;
 use crate::faults::{Coverage, Faults};
 use crate::happening::{Agenda, Asker, Happening, Request};
-use crate::incidents::Incidents;
+use crate::incidents::{Act, Incidents};
 use crate::invariants::{Checked, Ledger, Violation, Visible, broken, outcome, stuck};
 use crate::jobs::{OUTPUT, Row, SinkKind, plan};
 use crate::mutation::Mutation;
 use crate::process::{Life, Process};
 use crate::setup::{BEGIN, Setup};
 use crate::storage::Storage;
-use flott_checkpoint::AttemptId;
+use flott_checkpoint::{AttemptId, CheckpointId};
 use flott_runtime::attempt::World as Outside;
 use flott_runtime::connector::MemorySink;
 use flott_runtime::error::Error;
@@ -31,10 +31,13 @@ use flott_runtime::testing::{DeterministicHost, Random, VirtualClock};
 use flott_runtime::time::{Clock, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a job may take to come to its end when nothing fails any more.
 const PATIENCE: Duration = Duration::from_secs(90);
+/// How long after the last fault checkpoints may still fail because of it: late answers, time-outs.
+const CONVALESCENCE: Duration = Duration::from_secs(7);
 /// How long those that lost the job may go on after its end.
 const AFTERMATH: Duration = Duration::from_secs(4);
 /// More than this cannot sensibly happen while the clock stands still.
@@ -69,6 +72,8 @@ pub struct Ran {
     pub processes: usize,
     /// Attempts whose workers were started.
     pub attempts: u64,
+    /// Processes that went on after another one had taken the job.
+    pub zombies: u64,
     /// Simulated time.
     pub lasted: Duration,
 }
@@ -94,6 +99,7 @@ pub struct World {
     busy: BTreeMap<String, Time>,
     stage: Stage,
     attempts: u64,
+    zombies: u64,
     digest: u64,
     /// When the clock last moved on, and how much happened since.
     at_once: (Time, u32),
@@ -106,7 +112,7 @@ impl World {
     pub fn new(mut setup: Setup, trace: bool) -> World {
         let files = MemoryFiles::new();
         let mut random = setup.random.fork();
-        let disk = Disk::of(&files, &mut random);
+        let disk = Disk::of(&files, setup.has_bad_disk(), &mut random);
         let output = MemorySink::new();
         let plan = Arc::new(plan(&setup.job, &output));
         let ledger = Ledger::new(&setup.job, setup.workers, setup.is_exact());
@@ -133,6 +139,7 @@ impl World {
             busy: BTreeMap::new(),
             stage: Stage::Going,
             attempts: 0,
+            zombies: 0,
             digest: 0,
             at_once: (BEGIN, 0),
             violation: None,
@@ -159,6 +166,7 @@ impl World {
             recorded: self.ledger.recorded,
             processes: self.processes.len(),
             attempts: self.attempts,
+            zombies: self.zombies,
             lasted: self.clock.now().since(BEGIN),
         }
     }
@@ -256,6 +264,12 @@ impl World {
             Happening::Launch => self.launch(),
             Happening::Continue(process) => self.go_on(process),
             Happening::Trouble => self.trouble(),
+            Happening::Full => self.ask_for_full(),
+            Happening::BadRow => {
+                self.setup.job.fails_next.store(self.faults.active, Ordering::Relaxed);
+                Ok(())
+            }
+            Happening::Death(process) => self.act(process, Act::Crash),
             Happening::Heal => self.heal(),
         }
     }
@@ -310,8 +324,10 @@ impl World {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
         }
         for event in out.events {
-            if let JobEvent::Restored { attempt, .. } = &event {
-                self.ledger.restored(*attempt);
+            match &event {
+                JobEvent::Restored { attempt, .. } => self.ledger.restored(*attempt),
+                JobEvent::Aborted { id, reason } => self.aborted(process, *id, reason)?,
+                _ => {}
             }
             self.say(|| format!("process {process}: {}", tell(&event)));
         }
@@ -332,6 +348,17 @@ impl World {
             Some(done) => self.done(process, &done),
             None => Ok(()),
         }
+    }
+
+    /// A checkpoint will not be recorded: some time after everything went well again there is no reason for that.
+    fn aborted(&self, process: usize, id: CheckpointId, reason: &str) -> Checked {
+        let healed = self.setup.heal_at.after(CONVALESCENCE);
+        let attempt = self.processes.get(process).and_then(|it| it.attempt);
+        let owns = attempt.is_some_and(|attempt| !self.ledger.is_superseded(attempt));
+        if self.stage == Stage::Going && owns && self.now() > healed {
+            return stuck(&format!("checkpoint {id} is aborted: {reason}"));
+        }
+        Ok(())
     }
 
     fn start(&mut self, process: usize, attempt: &Arc<flott_runtime::attempt::Attempt>) {

@@ -6,6 +6,7 @@ use flott_runtime::error::Error;
 use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
 use flott_runtime::time::Time;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Gives out the rows of one source of a job.
 pub struct Rows {
@@ -53,6 +54,9 @@ impl SplitReader for Reader {
         let due = self.last.map_or(now, |last| last.after(self.job.pause));
         if now < due {
             return Ok(Next::At(due));
+        }
+        if self.job.fails_next.swap(false, Ordering::Relaxed) {
+            return Err(Error::failed("injected: a row cannot be read"));
         }
         self.last = Some(now);
         self.next += 1;

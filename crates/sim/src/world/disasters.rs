@@ -12,6 +12,7 @@ use flott_runtime::io::StorageRequest;
 use flott_runtime::job_manager::{Command, ManagerEvent};
 use flott_runtime::time::Time;
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 impl World {
@@ -19,7 +20,18 @@ impl World {
     pub(super) fn plan_troubles(&mut self) {
         let span = self.setup.heal_at.since(BEGIN).min(Duration::from_secs(4));
         let span = u64::try_from(span.as_micros()).expect("a few seconds");
-        for _ in 0..self.random.below(9) {
+        if self.incidents.rival {
+            let moment = Time(BEGIN.0 + 100_000 + self.random.below(400_000));
+            self.agenda.at(moment, Happening::Launch);
+            // Full checkpoints make retention forget those before.
+            (1..5).for_each(|step| self.agenda.at(moment.after(Duration::from_millis(step * 150)), Happening::Full));
+        }
+        let bad_rows = if self.setup.has_bad_disk() { 8 } else { self.random.below(3) };
+        for _ in 0..bad_rows {
+            let moment = Time(BEGIN.0 + self.random.below(span));
+            self.agenda.at(moment, Happening::BadRow);
+        }
+        for _ in 0..self.random.below(if self.incidents.rival { 3 } else { 9 }) {
             let moment = Time(BEGIN.0 + self.random.below(span));
             self.agenda.at(moment, Happening::Trouble);
         }
@@ -43,6 +55,12 @@ impl World {
                 self.command(process, command)
             }
         }
+    }
+
+    /// The user asks for a full checkpoint.
+    pub(super) fn ask_for_full(&mut self) -> Checked {
+        let running = (0..self.processes.len()).find(|index| self.is_running(*index));
+        running.map_or(Ok(()), |process| self.command(process, Command::Checkpoint { full: true }))
     }
 
     fn is_running(&self, process: usize) -> bool {
@@ -142,7 +160,7 @@ impl World {
 
     /// A process is stopped for a while; somebody may start another one meanwhile.
     fn stop(&mut self, process: usize) {
-        let for_long = self.random.one_in(2);
+        let for_long = self.random.one_in(2) || (self.incidents.rival && process == 1);
         let moment = if for_long { self.soon(800_000, 4_000_000) } else { self.soon(1_000, 800_000) };
         let Some(it) = self.processes.get_mut(process) else { return };
         it.life = Life::Stopped;
@@ -157,6 +175,7 @@ impl World {
             return Ok(());
         }
         it.life = Life::Runs;
+        self.zombies += u64::from(it.attempt.is_some_and(|attempt| self.ledger.is_superseded(attempt)));
         let deferred = std::mem::take(&mut it.deferred);
         deferred.into_iter().for_each(|happening| self.agenda.at(now, happening));
         Ok(())
@@ -167,6 +186,7 @@ impl World {
         self.faults.active = false;
         self.incidents.active = false;
         self.disk.heal();
+        self.setup.job.fails_next.store(false, Ordering::Relaxed);
         for process in 0..self.processes.len() {
             self.go_on(process)?;
         }

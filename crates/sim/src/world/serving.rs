@@ -101,7 +101,10 @@ impl World {
         let Request { process, asker, ticket, request } = request;
         let after = match (&reply, entry_of(&request)) {
             (StorageReply::Created, Some(LogEntry::Start(_))) => Some(Point::AfterStart),
-            (StorageReply::Created, Some(LogEntry::Checkpoint(_))) => Some(self.point_after_slot()),
+            (StorageReply::Created, Some(LogEntry::Checkpoint(_))) => {
+                self.die_ahead_of_an_end(process);
+                Some(self.point_after_slot())
+            }
             _ => None,
         };
         self.agenda.at(moment, Happening::Answer(process, asker, ticket, reply));
@@ -109,6 +112,15 @@ impl World {
         match after.filter(|_| runs).and_then(|point| self.incidents.pass(process, point)) {
             Some(act) => self.act(process, act),
             None => Ok(()),
+        }
+    }
+
+    /// A checkpoint in which a receiver is ahead of the end of a sender is rare and worth being restored.
+    fn die_ahead_of_an_end(&mut self, process: usize) {
+        let is_ahead = self.ledger.chain(&self.storage).is_some_and(|chain| chain.is_ahead_of_an_end());
+        if is_ahead && self.faults.active && !self.random.one_in(4) {
+            let moment = self.soon(100, 15_000);
+            self.agenda.at(moment, Happening::Death(process));
         }
     }
 
