@@ -61,6 +61,11 @@ enum Beside {
 const ALL: [Bench; 6] = [Bench::Cut, Bench::Increment, Bench::KeyedCount, Bench::Startup, Bench::Idle, Bench::Build];
 
 fn main() -> ExitCode {
+    if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
+        && flag == startup::CHILD
+    {
+        return startup::child(directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     let options = Options::parse();
     let all = options.benches.contains(&Bench::All);
     let benches: Vec<Bench> = ALL.into_iter().filter(|bench| all || options.benches.contains(bench)).collect();

@@ -42,8 +42,8 @@ mod retention;
 mod round;
 mod survey;
 
-pub use arrivals::{Action, Actions, Arrivals, Event};
 pub use append::{Append, AppendAction, AppendEvent, AppendOutcome, CreateOutcome};
+pub use arrivals::{Action, Actions, Arrivals, Event};
 pub use barrier::{Barrier, Kind, Mode};
 pub use collection::{Batch, CollectAction, CollectEvent, Collection};
 pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
@@ -52,8 +52,8 @@ pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
 pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};
 pub use message::{
-    AbortReason, Ack, Action as CoordinatorAction, Completed, Dropped, Event as CoordinatorEvent, JobFailure, Outcome, Part,
-    RequestId, Tried,
+    AbortReason, Ack, Action as CoordinatorAction, Completed, Dropped, Event as CoordinatorEvent, JobFailure, Outcome,
+    Part, RequestId, Tried,
 };
 pub use options::{OptionError, Options, check_interval};
 pub use restart::{Restart, RestartOptions, Verdict};

@@ -86,17 +86,16 @@ struct Row {
 
 /// Counts by one kind of key, which is also the operator's name.
 fn count_by(by: &'static str, flights: Stream<(String, Option<i64>)>) -> Stream<Row> {
-    flights
-        .key_by(|(key, _)| key.clone())
-        .fold(by, Delays::default(), |delays, (_, delay)| delays.add(delay))
-        .map(move |(key, delays)| Row {
+    flights.key_by(|(key, _)| key.clone()).fold(by, Delays::default(), |delays, (_, delay)| delays.add(delay)).map(
+        move |(key, delays)| Row {
             by: by.to_owned(),
             key,
             flights: delays.flights,
             known_delays: delays.known,
             delay_sum: delays.sum,
             mean_delay: delays.mean(),
-        })
+        },
+    )
 }
 
 fn main() -> flott::Result<()> {
@@ -131,7 +130,8 @@ fn main() -> flott::Result<()> {
 
 /// Reads the committed files back, in the order of their names, and prints the carriers.
 fn show(output: &Path) -> Result<(), IoError> {
-    let mut files: Vec<PathBuf> = fs::read_dir(output)?.map(|entry| Ok(entry?.path())).collect::<Result<_, IoError>>()?;
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(output)?.map(|entry| Ok(entry?.path())).collect::<Result<_, IoError>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "csv") && !is_hidden(path));
     files.sort();
     // A key's rows all come from one subtask, in the order of its parts.

@@ -18,7 +18,10 @@ struct Args {
 }
 
 fn words(line: &str) -> Vec<String> {
-    line.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+    line.split(|letter: char| !letter.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect()
 }
 
 fn main() -> flott::Result<()> {

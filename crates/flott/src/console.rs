@@ -143,8 +143,7 @@ fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
         Some(checkpoint) => format!("restored from checkpoint {checkpoint}"),
         None => "started from nothing".to_owned(),
     };
-    let mut lines =
-        vec![format!("{}: attempt {attempt} with {workers} workers, {begun}", opening.job)];
+    let mut lines = vec![format!("{}: attempt {attempt} with {workers} workers, {begun}", opening.job)];
     if status.restarts > 0 {
         return lines;
     }

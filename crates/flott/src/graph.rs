@@ -188,7 +188,12 @@ impl Graph {
         if errors.is_empty() {
             let (vertices, edges) = (self.plan_vertices(), self.edges.clone());
             let plan = Plan { job: job.to_owned(), vertices, edges, operators: self.operators.clone() };
-            return Ok(Frozen { plan: Arc::new(plan), warnings, skipped: self.skipped.clone(), outputs: self.outputs.clone() });
+            return Ok(Frozen {
+                plan: Arc::new(plan),
+                warnings,
+                skipped: self.skipped.clone(),
+                outputs: self.outputs.clone(),
+            });
         }
         Err(Error::refused(format!("the job `{job}` cannot be built: {}", errors.join("; "))))
     }

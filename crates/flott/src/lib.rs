@@ -18,18 +18,20 @@ mod program;
 mod run;
 mod settings;
 mod stream;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
 pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
 pub use flott_runtime::operator::try_map::OnError;
+pub use handle::{Commands, JobHandle};
 pub use job::Job;
-pub use program::{main, main_with};
 pub use keyed::Keyed;
+pub use program::{main, main_with};
+pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
 pub use settings::Settings;
 pub use stream::{Stream, Sunk};
-pub use handle::{Commands, JobHandle};
-pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
 
 pub mod connector {
     //! Sources and sinks that come with flott, and the traits for writing others.

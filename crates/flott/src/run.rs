@@ -4,6 +4,8 @@
 //! `start` refuses what can be refused and returns; everything after that is the driver's. It works inside a caller's
 //! tokio: nothing here blocks on a runtime.
 
+#[cfg(feature = "testing")]
+mod crash;
 mod driver;
 mod ports;
 mod status;
@@ -22,6 +24,7 @@ use flott_checkpoint::Options;
 use flott_runtime::attempt::World;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
+use flott_runtime::io::Files;
 use flott_runtime::io::clock::SystemClock;
 use flott_runtime::io::entropy::random_u64;
 use flott_runtime::io::files::OsFiles;
@@ -45,11 +48,19 @@ const IO_THREADS: usize = 2;
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
     let plan = Arc::clone(&frozen.plan);
     let manager_settings = manager_settings(settings, &plan)?;
-    let store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
+    #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
+    let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
+    #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch them"))]
+    let mut files: Arc<dyn Files> = Arc::new(OsFiles);
+    #[cfg(feature = "testing")]
+    if let Some(crash) = crash::Crash::from_environment()? {
+        files = crash.watch(files);
+        store.watch(crash);
+    }
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
     let world = World {
-        files: Arc::new(OsFiles),
+        files,
         threads: Arc::new(OsThreads),
         stdout: Arc::new(print),
         heartbeats: heartbeats.clone(),

@@ -4,7 +4,7 @@
 //! never decides anything.
 
 use crate::error::Error;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
@@ -24,6 +24,8 @@ pub struct Heartbeat {
     /// How many records the chain that runs has taken.
     record: AtomicU64,
     names: Mutex<Vec<String>>,
+    /// A step ended by a panic.
+    panicked: AtomicBool,
     /// The place of the record that a panic was about, if it has one.
     place: Mutex<Option<String>>,
 }
@@ -117,6 +119,9 @@ pub struct Step<'a>(&'a Heartbeat);
 
 impl Drop for Step<'_> {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.panicked.store(true, Ordering::Relaxed);
+        }
         let steps = self.0.steps.load(Ordering::Relaxed);
         self.0.steps.store((steps | 1).wrapping_add(1), Ordering::Release);
     }
@@ -148,6 +153,16 @@ impl Heartbeats {
             all.push(Arc::default());
         }
         all.get(usize::from(worker)).map_or_else(Arc::default, Arc::clone)
+    }
+
+    /// Lets the heartbeat blame that was disturbed by a panic; for hosts that run all workers in one thread.
+    #[must_use]
+    pub fn blame(&self, error: Error) -> Error {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.iter().find(|heartbeat| heartbeat.panicked.swap(false, Ordering::Relaxed)) {
+            Some(heartbeat) => heartbeat.blame(error),
+            None => error,
+        }
     }
 
     /// What all of them show, in the order of the workers.

@@ -18,7 +18,7 @@ pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 
 use crate::attempt::{Attempt, Restore};
-use crate::control::{Report, SplitPart};
+use crate::control::{Report, SplitPart, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{Answer, Ticket};
 use crate::operator::{Chain, Context, Flow};
@@ -95,6 +95,8 @@ pub(crate) struct Subtask {
     trigger: Option<Barrier>,
     /// The snapshots under way, oldest first.
     parts: Vec<Part>,
+    /// Parts that were acked and whose checkpoints are not resolved.
+    acked: Vec<(CheckpointId, Box<SubtaskPart>)>,
     phase: Phase,
     /// The splits that the restored checkpoint lists, until the source opens.
     restored_splits: Option<BTreeMap<String, SplitPart>>,
@@ -154,6 +156,7 @@ impl Subtask {
             held: false,
             trigger: None,
             parts: Vec::new(),
+            acked: Vec::new(),
             phase: Phase::Restoring,
             restored_splits: None,
             restored_tokens: BTreeMap::new(),
@@ -251,6 +254,7 @@ impl Subtask {
         }
         let over: Vec<CheckpointId> = self.parts.iter().map(|part| part.id()).filter(|part| *part <= id).collect();
         self.parts.retain(|part| part.id() > id);
+        self.acked.retain(|(acked, _)| *acked > id);
         for table in &self.tables {
             let mut table = table.borrow_mut();
             if completed {
@@ -284,14 +288,14 @@ impl Subtask {
 
     /// All subtasks of the job hold the restored state: sources open, and one subtask of each sink cleans up.
     pub(crate) fn open(&mut self, outbox: &mut Outbox) -> Result<()> {
+        if self.ended {
+            // It had finished before the checkpoint, and emits nothing again (I11); or the first report was lost.
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
         if self.phase != Phase::Restored {
             return Ok(());
         }
         self.phase = Phase::Open;
-        if self.ended {
-            // It had finished before the checkpoint: it emits nothing again (I11), but this attempt has to know.
-            outbox.reports.push(Report::Finished { subtask: self.id });
-        }
         let restored = self.restored_splits.take();
         if let Some(source) = self.chain.source() {
             source.open(restored)?;
@@ -379,6 +383,16 @@ impl Subtask {
             self.phase = Phase::Restored;
         }
         self.phase != Phase::Restoring
+    }
+
+    /// Whether it has acked and not heard what became of it.
+    pub(crate) fn waits_for_outcome(&self) -> bool {
+        !self.acked.is_empty()
+    }
+
+    /// Acks again.
+    pub(crate) fn repeat_acks(&self, outbox: &mut Outbox) {
+        outbox.reports.extend(self.acked.iter().map(|(id, part)| Report::Acked { id: *id, part: part.clone() }));
     }
 
     pub(crate) fn holds_records(&self) -> bool {

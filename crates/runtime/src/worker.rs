@@ -48,17 +48,6 @@ pub enum Next {
     Done,
 }
 
-impl Next {
-    /// The same, and not later than a moment.
-    fn or_at(self, moment: Time) -> Next {
-        match self {
-            Next::At(before) => Next::At(before.min(moment)),
-            Next::Idle => Next::At(moment),
-            Next::Now | Next::Done => self,
-        }
-    }
-}
-
 /// Tickets of segments are counted from here, so that they never meet those of a restore.
 const SEGMENT_TICKETS: u64 = 1 << 48;
 /// Tickets of blocking calls.
@@ -77,9 +66,13 @@ pub struct Worker {
     next_call: u64,
     reported: Progress,
     report_at: Time,
-    /// A report that nothing answers so far, and when it is said again: it may have been lost (C2).
-    unheard: Option<(Report, Time)>,
     life: Life,
+    /// `Open` has come.
+    opened: bool,
+    /// When to say again what has not been answered (C2).
+    remind_at: Time,
+    /// Why the worker failed.
+    failure: Option<Error>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,8 +110,10 @@ impl Worker {
             next_call: CALL_TICKETS,
             reported: Progress::default(),
             report_at: Time(0),
-            unheard: None,
             life: Life::Restoring,
+            opened: false,
+            remind_at: Time(0),
+            failure: None,
         })
     }
 
@@ -134,11 +129,11 @@ impl Worker {
         self.mail.push_back(mail);
     }
 
-    /// Does a bounded amount of work. A failure leaves as `Report::Failed` through the outbox, again and again until the
-    /// worker is dropped.
+    /// Does a bounded amount of work. A failure leaves as `Report::Failed`, again and again until the worker is
+    /// dropped.
     pub fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
         match self.life {
-            Life::Failed => return self.say_again(clock.now(), Next::Idle, outbox),
+            Life::Failed => return self.fail(None, clock.now(), outbox),
             Life::Closed => return Next::Done,
             Life::Restoring | Life::Running => {}
         }
@@ -146,28 +141,22 @@ impl Worker {
         let _step = heartbeat.step();
         match self.try_step(clock, outbox) {
             Ok(next) => next,
-            Err(error) => {
-                self.life = Life::Failed;
-                self.say(Report::Failed(error), clock.now(), outbox);
-                self.say_again(clock.now(), Next::Idle, outbox)
-            }
+            Err(error) => self.fail(Some(error), clock.now(), outbox),
         }
     }
 
-    /// Reports something that must be heard.
-    fn say(&mut self, report: Report, now: Time, outbox: &mut Outbox) {
-        outbox.reports.push(report.clone());
-        self.unheard = Some((report, now.after(self.attempt.options.progress_interval)));
-    }
-
-    /// Says again what nothing answers; when that is due counts among the reasons to be stepped.
-    fn say_again(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
-        let Some((report, due)) = &mut self.unheard else { return next };
-        if *due <= now {
-            outbox.reports.push(report.clone());
-            *due = now.after(self.attempt.options.progress_interval);
+    /// Says that the attempt is over, and why, again and again: the report may be lost (C2).
+    fn fail(&mut self, error: Option<Error>, now: Time, outbox: &mut Outbox) -> Next {
+        if let Some(error) = error {
+            self.life = Life::Failed;
+            self.remind_at = now;
+            self.failure = Some(error);
         }
-        next.or_at(*due)
+        if self.remind_at <= now {
+            outbox.reports.extend(self.failure.clone().map(Report::Failed));
+            self.remind_at = now.after(self.attempt.options.progress_interval);
+        }
+        Next::At(self.remind_at)
     }
 
     fn try_step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
@@ -191,11 +180,29 @@ impl Worker {
         self.segments.pump(outbox);
         if self.life == Life::Restoring && self.subtasks.iter_mut().all(|subtask| subtask.is_restored()) {
             self.life = Life::Running;
-            self.say(Report::Restored, clock.now(), outbox);
             next = Next::Now;
         }
-        let next = self.report_progress(clock.now(), next, outbox);
-        Ok(self.say_again(clock.now(), next, outbox))
+        let next = self.remind(clock.now(), next, outbox);
+        Ok(self.report_progress(clock.now(), next, outbox))
+    }
+
+    /// Says again what the job manager has not answered: mail may be lost.
+    fn remind(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
+        let waits_for_open = self.life == Life::Running && !self.opened;
+        if !waits_for_open && !self.subtasks.iter().any(Subtask::waits_for_outcome) {
+            self.remind_at = Time(0);
+            return next;
+        }
+        if self.remind_at <= now {
+            // The first acks of a checkpoint have just gone out by themselves; `Restored` is said here alone.
+            let is_reminder = self.remind_at > Time(0);
+            self.remind_at = now.after(self.attempt.options.progress_interval);
+            if waits_for_open {
+                outbox.reports.push(Report::Restored);
+            }
+            self.subtasks.iter().filter(|_| is_reminder).for_each(|subtask| subtask.repeat_acks(outbox));
+        }
+        earlier(next, self.remind_at)
     }
 
     fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
@@ -251,7 +258,7 @@ impl Worker {
     fn obey(&mut self, order: Order, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
         match order {
             Order::Open if self.life == Life::Running => {
-                self.unheard = None;
+                self.opened = true;
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
             }
             Order::Open => Ok(()),
@@ -267,6 +274,7 @@ impl Worker {
             }
             Order::Close => {
                 self.life = Life::Closed;
+                outbox.reports.push(Report::Progress(self.progress()));
                 outbox.reports.push(Report::Closed);
                 Ok(())
             }
@@ -274,9 +282,7 @@ impl Worker {
     }
 
     fn report_progress(&mut self, now: Time, next: Next, outbox: &mut Outbox) -> Next {
-        let counts = self.subtasks.iter().map(Subtask::records);
-        let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
-        let progress = Progress { records_in, records_out };
+        let progress = self.progress();
         if progress == self.reported {
             return next;
         }
@@ -286,7 +292,13 @@ impl Worker {
             outbox.reports.push(Report::Progress(progress));
             return next;
         }
-        next.or_at(self.report_at)
+        earlier(next, self.report_at)
+    }
+
+    fn progress(&self) -> Progress {
+        let counts = self.subtasks.iter().map(Subtask::records);
+        let (records_in, records_out) = counts.fold((0, 0), |sum, count| (sum.0 + count.0, sum.1 + count.1));
+        Progress { records_in, records_out }
     }
 
     /// Whether records wait in some gate: invariant I3 of a stopped world.
@@ -304,6 +316,15 @@ impl Worker {
     /// The names of its subtasks' vertices, for messages.
     pub fn vertices(&self) -> impl Iterator<Item = &Arc<str>> {
         self.subtasks.iter().map(Subtask::name)
+    }
+}
+
+/// Not later than a moment.
+fn earlier(next: Next, moment: Time) -> Next {
+    match next {
+        Next::At(other) => Next::At(other.min(moment)),
+        Next::Idle => Next::At(moment),
+        Next::Now | Next::Done => next,
     }
 }
 

@@ -104,11 +104,20 @@ impl Chain {
             Shape::Timers => {}
             Shape::Broadcast => keep("tally", self.replicas(storage, job)?),
             Shape::TwoShuffles => {
-                keep("first", self.read_state::<(u64, u32), Tally>(storage, "first", "tally", |_, key| format!("{key:?}"))?);
-                keep("tally", self.read_state::<String, Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?);
+                keep(
+                    "first",
+                    self.read_state::<(u64, u32), Tally>(storage, "first", "tally", |_, key| format!("{key:?}"))?,
+                );
+                keep(
+                    "tally",
+                    self.read_state::<String, Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
+                );
             }
             Shape::Count | Shape::Union | Shape::Rebalance => {
-                keep("tally", self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?);
+                keep(
+                    "tally",
+                    self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
+                );
             }
         }
         Ok(state)

@@ -181,7 +181,8 @@ pub type Pair = (&'static str, &'static str);
 /// Every pair that must be hit.
 #[must_use]
 pub fn all_pairs() -> Vec<Pair> {
-    let calls = Call::ALL.into_iter().flat_map(|call| call.faults().iter().map(move |fault| (call.name(), fault.name())));
+    let calls =
+        Call::ALL.into_iter().flat_map(|call| call.faults().iter().map(move |fault| (call.name(), fault.name())));
     let messages = MESSAGES.into_iter().flat_map(|name| MessageFault::ALL.map(|fault| (name, fault.name())));
     calls.chain(messages).collect()
 }

@@ -99,14 +99,22 @@ impl Happening {
         match self {
             Happening::Turn(process, _) => format!("{process} turn"),
             Happening::Tick(process) => format!("{process} tick"),
-            Happening::Send(Request { process, asker, request, .. }) => format!("{process} {asker:?} asks {}", words(request)),
+            Happening::Send(Request { process, asker, request, .. }) => {
+                format!("{process} {asker:?} asks {}", words(request))
+            }
             Happening::Effect(Request { process, request, .. }, fault) => {
-                format!("{process} effect {} {}", words(request), fault.map_or(String::new(), |fault| format!("({fault:?})")))
+                format!(
+                    "{process} effect {} {}",
+                    words(request),
+                    fault.map_or(String::new(), |fault| format!("({fault:?})"))
+                )
             }
             Happening::Answer(process, asker, ticket, reply) => {
                 let reply = match reply {
                     StorageReply::Read(bytes) => format!("{} bytes", bytes.len()),
-                    StorageReply::Listed(objects) => format!("{:?}", objects.iter().map(|(path, _)| path).collect::<Vec<_>>()),
+                    StorageReply::Listed(objects) => {
+                        format!("{:?}", objects.iter().map(|(path, _)| path).collect::<Vec<_>>())
+                    }
                     other => format!("{other:?}"),
                 };
                 format!("{process} {asker:?} answer {} {reply}", ticket.0)
@@ -117,12 +125,17 @@ impl Happening {
                 report.truncate(160);
                 format!("{process} from {} (attempt {}): {report}", mail.worker, mail.attempt)
             }
-            Happening::Call(process, attempt, worker, ticket, _) => format!("{process} call {attempt}/{worker} {}", ticket.0),
+            Happening::Call(process, attempt, worker, ticket, _) => {
+                format!("{process} call {attempt}/{worker} {}", ticket.0)
+            }
             Happening::CallDone(process, attempt, worker, ticket, _) => {
                 format!("{process} call {attempt}/{worker} {} is back", ticket.0)
             }
             Happening::AttemptEnded(process, attempt, error) => {
-                format!("{process} attempt {attempt} ended: {}", error.as_ref().map_or(String::new(), ToString::to_string))
+                format!(
+                    "{process} attempt {attempt} ended: {}",
+                    error.as_ref().map_or(String::new(), ToString::to_string)
+                )
             }
             Happening::Launch => "launch".to_owned(),
             Happening::Continue(process) => format!("{process} continue"),

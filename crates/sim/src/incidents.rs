@@ -106,7 +106,10 @@ pub fn all_pairs() -> Vec<Pair> {
         Point::BetweenLinkAndUnlink => vec![Act::Crash],
         _ => vec![Act::Crash, Act::Stop],
     };
-    Point::ALL.into_iter().flat_map(|point| acts(point).into_iter().map(move |act| (point.name(), act.name()))).collect()
+    Point::ALL
+        .into_iter()
+        .flat_map(|point| acts(point).into_iter().map(move |act| (point.name(), act.name())))
+        .collect()
 }
 
 impl Incidents {
@@ -120,7 +123,7 @@ impl Incidents {
             point,
             // The end comes once.
             passes: if point == Point::AfterFinalSlot { 0 } else { random.below(3) },
-            act: if seed / 11 % 2 == 0 { Act::Crash } else { Act::Stop },
+            act: if (seed / 11).is_multiple_of(2) { Act::Crash } else { Act::Stop },
             process: None,
         };
         list.push(favourite);
@@ -144,7 +147,8 @@ impl Incidents {
     /// Whether a file sink is needed for them to happen.
     #[must_use]
     pub fn need_files(&self) -> bool {
-        let of_files = |incident: &Incident| matches!(incident.point, Point::BetweenCommits | Point::BetweenLinkAndUnlink);
+        let of_files =
+            |incident: &Incident| matches!(incident.point, Point::BetweenCommits | Point::BetweenLinkAndUnlink);
         self.list.first().is_some_and(of_files)
     }
 

@@ -176,7 +176,8 @@ impl Ledger {
     /// # Errors
     /// If something is visible that must not be.
     pub fn output(&mut self, by: Option<AttemptId>, visible: &Visible) -> Checked {
-        let new: Vec<(u64, u64, u64)> = visible.parts.iter().filter(|part| !self.seen.contains(part)).copied().collect();
+        let new: Vec<(u64, u64, u64)> =
+            visible.parts.iter().filter(|part| !self.seen.contains(part)).copied().collect();
         if new.is_empty() && visible.parts.len() == self.seen.len() {
             return Ok(());
         }

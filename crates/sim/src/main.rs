@@ -87,7 +87,8 @@ fn report(args: &Args, failure: &Failure) {
     let replay = failure.replay(args.mutate);
     if args.json {
         let violation = failure.violation.to_string();
-        let line = serde_json::json!({ "event": "failure", "seed": failure.seed, "violation": violation, "replay": replay });
+        let line =
+            serde_json::json!({ "event": "failure", "seed": failure.seed, "violation": violation, "replay": replay });
         println!("{line}");
     } else {
         println!("seed {}: {}\n  replay: {replay}", failure.seed, failure.violation);
@@ -98,7 +99,8 @@ fn plain(args: &Args, summary: &Summary) -> ExitCode {
     let missed = summary.never_hit();
     if args.json {
         let missed: Vec<String> = missed.iter().map(|(kind, fault)| format!("{kind} x {fault}")).collect();
-        let pairs = summary.coverage.iter().map(|((kind, fault), hits)| (format!("{kind} x {fault}"), serde_json::json!(hits)));
+        let pairs =
+            summary.coverage.iter().map(|((kind, fault), hits)| (format!("{kind} x {fault}"), serde_json::json!(hits)));
         let line = serde_json::json!({
             "event": "summary", "seeds": summary.seeds, "failures": summary.failures.len(), "never_hit": missed,
             "checkpoints": summary.recorded, "processes": summary.processes, "attempts": summary.attempts, "zombies": summary.zombies,

@@ -62,7 +62,7 @@ impl Setup {
         }
         // Some runs must end while things still go wrong, for the end has messages of its own.
         let of_the_end = ["closed", "order-close"].contains(&faults.favourite().0) || incidents.need_the_end();
-        let ends_in_trouble = seed % 4 == 0 || of_the_end;
+        let ends_in_trouble = seed.is_multiple_of(4) || of_the_end;
         let trouble = Duration::from_millis(if ends_in_trouble { 30_000 } else { 800 + random.below(4_000) });
         let heal_at = BEGIN.after(trouble);
         Setup { seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }

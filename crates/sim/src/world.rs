@@ -199,7 +199,9 @@ impl World {
         match self.stage {
             Stage::Going if self.now() > deadline => stuck(&self.describe()),
             Stage::Finished(until) if self.now() >= until => self.start_again(),
-            Stage::Again(_, until) if self.now() >= until => stuck("a finished job was started again, and does not say so"),
+            Stage::Again(_, until) if self.now() >= until => {
+                stuck("a finished job was started again, and does not say so")
+            }
             _ => Ok(()),
         }
     }
@@ -256,7 +258,9 @@ impl World {
             },
             Happening::Order(process, worker, mail) => self.deliver_order(process, worker, mail),
             Happening::Report(process, mail) => self.manage(process, ManagerEvent::Worker(mail)),
-            Happening::Call(process, attempt, worker, ticket, call) => self.call(process, attempt, worker, ticket, call),
+            Happening::Call(process, attempt, worker, ticket, call) => {
+                self.call(process, attempt, worker, ticket, call)
+            }
             Happening::CallDone(process, attempt, worker, ticket, answer) => {
                 self.call_done(process, attempt, worker, ticket, answer)
             }
@@ -282,7 +286,12 @@ impl World {
         }
         let mut random = self.random.fork();
         let files = Arc::new(self.files.clone());
-        let outside = Outside { files, threads: Arc::new(NoThreads), stdout: Arc::new(|_| ()), heartbeats: Heartbeats::default() };
+        let outside = Outside {
+            files,
+            threads: Arc::new(NoThreads),
+            stdout: Arc::new(|_| ()),
+            heartbeats: Heartbeats::default(),
+        };
         let entropy = Box::new(move || random.draw());
         let settings = self.setup.settings.clone();
         let manager = JobManager::new(settings, self.plan.clone(), outside, entropy);
@@ -439,7 +448,9 @@ impl World {
             let mut fields = path.rsplitn(4, '-');
             let mut number = || fields.next()?.split('.').next()?.parse::<u64>().ok();
             let (n, subtask, checkpoint) = (number(), number(), number());
-            visible.parts.extend(checkpoint.zip(subtask).zip(n).map(|((checkpoint, subtask), n)| (checkpoint, subtask, n)));
+            visible
+                .parts
+                .extend(checkpoint.zip(subtask).zip(n).map(|((checkpoint, subtask), n)| (checkpoint, subtask, n)));
             let text = String::from_utf8_lossy(&self.files.get(&path).unwrap_or_default()).into_owned();
             visible.rows.extend(text.lines().map(|line| Row::parse(line).ok_or_else(|| line.to_owned())));
         }

@@ -12,7 +12,8 @@ const FOUND_SOMETHING: [u64; 9] = [3, 34, 45, 72, 142, 242, 393, 440, 892];
 #[test]
 fn forty_seeds_break_no_invariant() {
     let summary = run_seeds(0, 40, None, |_, _| ());
-    let failures: Vec<String> = summary.failures.iter().map(|it| format!("{}\n  {}", it.violation, it.replay(None))).collect();
+    let failures: Vec<String> =
+        summary.failures.iter().map(|it| format!("{}\n  {}", it.violation, it.replay(None))).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert!(summary.recorded > 100 && summary.zombies > 5 && summary.attempts > summary.seeds, "{summary:?}");
 }

@@ -8,7 +8,6 @@ use crate::envelope::{Content, Envelope, Route};
 use crate::fate::Fate;
 use crate::panics;
 use crate::wake::Wake;
-use flott_runtime::Result;
 use flott_runtime::attempt::Attempt;
 use flott_runtime::control::ToManager;
 use flott_runtime::host::{HostPorts, Inbox, Mailbox};
@@ -16,6 +15,7 @@ use flott_runtime::outbox::Outbox;
 use flott_runtime::packet::{Packet, codec};
 use flott_runtime::time::{Clock, Time};
 use flott_runtime::worker::{Mail, Next, Worker};
+use flott_runtime::{Error, Result};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -169,19 +169,18 @@ impl Shell {
         }
         match panics::guard(self.seat.index, || self.step()) {
             Ok(Ok(next)) => {
-                let next = if self.local.is_empty() { next } else { Next::Now };
-                self.again(next)
+                let has_more = !self.local.is_empty() && next != Next::Done;
+                self.again(if has_more { Next::Now } else { next })
             }
-            Ok(Err(error)) => {
-                self.seat.fate.fail(error);
-                Again::IfWoken
-            }
-            Err(panic) => {
-                // What is left half done must not be used again; `close` drops it.
-                self.seat.fate.fail(self.seat.attempt.world.heartbeats.of(self.seat.index).blame(panic));
-                Again::IfWoken
-            }
+            // What is left half done must not be used again; `close` drops it.
+            Ok(Err(error)) => self.fail(error),
+            Err(panic) => self.fail(self.seat.attempt.world.heartbeats.of(self.seat.index).blame(panic)),
         }
+    }
+
+    fn fail(&self, error: Error) -> Again {
+        self.seat.fate.fail(error);
+        Again::IfWoken
     }
 
     /// Everything that may panic: building, delivering, stepping, and the codecs of user types.

@@ -38,9 +38,10 @@ fn begun(
     workers: u16,
     restored: Option<CheckpointId>,
 ) -> Value {
-    let checkpoints = opening.checkpoint_dir.as_ref().map(|directory| {
-        json!({"dir": directory, "mode": opening.mode, "interval_ms": millis(opening.interval)})
-    });
+    let checkpoints = opening
+        .checkpoint_dir
+        .as_ref()
+        .map(|directory| json!({"dir": directory, "mode": opening.mode, "interval_ms": millis(opening.interval)}));
     let mut event = json!({
         "event": if restored.is_some() { "restored" } else { "started" },
         "job": opening.job, "attempt": attempt, "workers": workers,

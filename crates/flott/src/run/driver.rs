@@ -6,6 +6,7 @@ use super::ports::Ports;
 use super::status::{LastWord, Report, Shared, Status};
 use super::store::Store;
 use super::watch::Watch;
+use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::host::{Host, HostPorts, RunningAttempt};
@@ -32,7 +33,9 @@ impl Listen for Quiet {
     fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
         match event {
             JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
-            JobEvent::Aborted { id, reason } => tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}"),
+            JobEvent::Aborted { id, reason } => {
+                tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
+            }
             JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
             _ => {}
         }
@@ -134,6 +137,16 @@ impl Driver {
         self.obey(now, outbox)
     }
 
+    /// Removes what writes of dead attempts left half done, beside the job; what cannot be removed now can be at the next start.
+    fn sweep(&self, attempt: AttemptId) {
+        let store = self.store.clone();
+        tokio::spawn(async move {
+            if let Err(error) = store.sweep_staged(attempt).await {
+                tracing::warn!(target: "flott", "leftovers of older attempts stay for now: {error}");
+            }
+        });
+    }
+
     fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
@@ -147,6 +160,7 @@ impl Driver {
         }
         if let Some(attempt) = outbox.start {
             self.ports.begin(attempt.id);
+            self.sweep(attempt.id);
             let ports: HostPorts = Arc::clone(&self.ports) as HostPorts;
             self.running = Some(self.host.start(attempt, ports));
         }

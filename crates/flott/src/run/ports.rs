@@ -39,6 +39,7 @@ impl Ports {
 
 impl Io for Ports {
     fn report(&self, report: ToManager) {
+        self.store.before_report(&report.report);
         self.tell(ManagerEvent::Worker(report));
     }
 

@@ -107,7 +107,7 @@ struct State {
 }
 
 impl Shared {
-    pub(super) fn new(skipped: Vec<Skipped>) -> Shared {
+    pub(crate) fn new(skipped: Vec<Skipped>) -> Shared {
         Shared { state: Mutex::new(State { status: Status::default(), result: None }), over: Condvar::new(), skipped }
     }
 
@@ -137,12 +137,12 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
     }
 
-    pub(super) fn on_stop(&self) {
+    pub(crate) fn on_stop(&self) {
         self.lock().status.phase = Phase::Stopping;
     }
 
     /// Takes an event into the status.
-    pub(super) fn on_event(&self, event: &JobEvent) -> Status {
+    pub(crate) fn on_event(&self, event: &JobEvent) -> Status {
         let mut state = self.lock();
         let status = &mut state.status;
         match event {
@@ -169,12 +169,12 @@ impl Shared {
     }
 
     /// What the end would be.
-    pub(super) fn preview(&self, outcome: &Outcome) -> Result<Report> {
+    pub(crate) fn preview(&self, outcome: &Outcome) -> Result<Report> {
         self.report(&self.lock().status, outcome.clone())
     }
 
     /// The end; the first one counts.
-    pub(super) fn finish(&self, outcome: Outcome) -> Result<Report> {
+    pub(crate) fn finish(&self, outcome: Outcome) -> Result<Report> {
         let mut state = self.lock();
         if let Some(result) = &state.result {
             return result.clone();
@@ -195,7 +195,8 @@ impl Shared {
             Outcome::Failed(error) => return Err(error),
         };
         let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
-        let skipped = counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect();
+        let skipped =
+            counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect();
         let Status { records_in, records_out, restarts, .. } = *status;
         Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped })
     }

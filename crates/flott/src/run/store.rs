@@ -1,14 +1,22 @@
 //! The checkpoint storage of a run, or nothing at all.
 
+use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
 use flott_runtime::io::storage::{StorageServer, open_storage};
 use flott_runtime::io::{StorageReply, StorageRequest};
 use std::future::Future;
 use std::pin::Pin;
 
-/// Where requests go.
+/// Where requests go, and who watches them go.
 #[derive(Clone)]
-pub(super) enum Store {
+pub(super) struct Store {
+    place: Place,
+    #[cfg(feature = "testing")]
+    crash: Option<std::sync::Arc<super::crash::Crash>>,
+}
+
+#[derive(Clone)]
+enum Place {
     /// A job's directory.
     At(StorageServer),
     /// Checkpoints are off: what is written is dropped.
@@ -21,22 +29,64 @@ impl Store {
     /// # Errors
     /// `Refused`, saying what is wrong with the location.
     pub(super) fn open(location: Option<&str>, job: &str) -> Result<Store> {
-        location.map_or(Ok(Store::Nowhere), |location| Ok(Store::At(open_storage(location, job)?)))
+        let place = location.map_or(Ok(Place::Nowhere), |location| Ok(Place::At(open_storage(location, job)?)))?;
+        Ok(Store {
+            place,
+            #[cfg(feature = "testing")]
+            crash: None,
+        })
+    }
+
+    /// Lets crash points see what passes by.
+    #[cfg(feature = "testing")]
+    pub(super) fn watch(&mut self, crash: std::sync::Arc<super::crash::Crash>) {
+        self.crash = Some(crash);
+    }
+
+    /// Lets crash points see a report.
+    pub(super) fn before_report(&self, report: &flott_runtime::control::Report) {
+        #[cfg(feature = "testing")]
+        if let Some(crash) = &self.crash {
+            crash.before_report(report);
+        }
+        let _ = report;
     }
 
     /// Makes sure that it can hold a log (L8).
     pub(super) async fn probe(&self) -> Result<()> {
-        match self {
-            Store::At(server) => server.probe().await,
-            Store::Nowhere => Ok(()),
+        match &self.place {
+            Place::At(server) => server.probe().await,
+            Place::Nowhere => Ok(()),
+        }
+    }
+
+    /// Removes staging files of attempts below `own`, which has won its Start.
+    pub(super) async fn sweep_staged(&self, own: AttemptId) -> Result<usize> {
+        match &self.place {
+            Place::At(server) => server.sweep_staged(own).await,
+            Place::Nowhere => Ok(0),
         }
     }
 
     /// Serves a request; requests take their turn when this is called, not when it is awaited. Call it inside a runtime.
     pub(super) fn serve(&self, request: StorageRequest) -> Pin<Box<dyn Future<Output = StorageReply> + Send>> {
-        match self {
-            Store::At(server) => Box::pin(server.serve(request)),
-            Store::Nowhere => Box::pin(std::future::ready(dropped(&request))),
+        #[cfg(feature = "testing")]
+        if let Some(crash) = self.crash.clone() {
+            crash.before_request(&request);
+            let reply = self.serve_unwatched(request.clone());
+            return Box::pin(async move {
+                let reply = reply.await;
+                crash.after_request(&request, &reply);
+                reply
+            });
+        }
+        self.serve_unwatched(request)
+    }
+
+    fn serve_unwatched(&self, request: StorageRequest) -> Pin<Box<dyn Future<Output = StorageReply> + Send>> {
+        match &self.place {
+            Place::At(server) => Box::pin(server.serve(request)),
+            Place::Nowhere => Box::pin(std::future::ready(dropped(&request))),
         }
     }
 }

@@ -81,7 +81,9 @@ impl Watch {
                 Error::failed(format!("its code does not return: worker {worker} could not stop within {patience}"))
                     .at_operator(operator)
                     .at_position(format!("record {} of its chain", pulse.record))
-                    .hint("the process ends without a final checkpoint; started again, the job goes on from its last one")
+                    .hint(
+                        "the process ends without a final checkpoint; started again, the job goes on from its last one",
+                    )
             }
             None => Error::failed(format!("the job could not stop within {patience}"))
                 .hint("look at the warnings above; --stop-timeout allows more time"),

@@ -50,7 +50,7 @@ impl Bench {
         self.collector.on(ticket, reply, &mut self.asked)
     }
 
-    async fn to_the_end(&mut self) -> Collected {
+    async fn finish(&mut self) -> Collected {
         loop {
             if let Some(end) = self.serve(0).await {
                 return end;
@@ -60,7 +60,7 @@ impl Bench {
 
     async fn collect(&mut self, retained: u32) -> Collected {
         self.begin(retained);
-        self.to_the_end().await
+        self.finish().await
     }
 
     /// Serves until the next request is a deletion of a path that begins so.
@@ -143,7 +143,7 @@ async fn a_pin_that_comes_after_the_slot_is_gone_saves_manifest_and_blobs() {
     bench.until_deletion_of("log/").await;
     let pin = Pin { checkpoint: CheckpointId(1), holder: "an export".to_owned() };
     bench.job.put(&Pin::path("export"), pin.encode()).await;
-    let end = bench.to_the_end().await;
+    let end = bench.finish().await;
     assert!(matches!(end, Collected::Incomplete { deleted: 1, .. }), "{end:?}");
     assert!(bench.job.get("manifests/1-1.json").await.is_some());
     // The slot is gone, but what is pinned is no orphan.
@@ -194,7 +194,7 @@ async fn a_fenced_collector_deletes_nothing_more_ever() {
         // The process is stopped here; another attempt takes over, and this one goes on with the batch in hand.
         let newest = bench.job.parent;
         bench.job.start(newest).await;
-        assert_eq!(bench.to_the_end().await, Collected::Fenced, "stopped before {stop}");
+        assert_eq!(bench.finish().await, Collected::Fenced, "stopped before {stop}");
         let batch = if stop == "data/" { 4 } else { bench.deletions.len() };
         assert_eq!(bench.deletions.len(), batch, "one batch at most");
         assert!(
@@ -219,7 +219,7 @@ async fn a_newer_attempt_is_seen_although_the_slots_between_are_deleted() {
     for slot in 5..=6 {
         bench.job.storage.serve(StorageRequest::Delete { path: layout::slot(Slot(slot)) }).await;
     }
-    assert_eq!(bench.to_the_end().await, Collected::Fenced);
+    assert_eq!(bench.finish().await, Collected::Fenced);
     assert_eq!(bench.deletions, ["log/2.json"]);
 }
 
@@ -229,7 +229,7 @@ async fn its_own_newer_checkpoints_do_not_stop_it() {
     bench.begin(1);
     bench.until_deletion_of("manifests/").await;
     bench.job.checkpoint(Kind::Checkpoint, None).await;
-    assert_eq!(bench.to_the_end().await, Collected::Done { deleted: 8 });
+    assert_eq!(bench.finish().await, Collected::Done { deleted: 8 });
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn a_failed_deletion_is_reported_and_made_up_for_by_the_next_run() {
         let (ticket, _) = bench.asked.remove(0);
         let reply = StorageReply::Failed("no such luck".to_owned());
         assert_eq!(bench.collector.on(ticket, reply, &mut bench.asked), None);
-        match bench.to_the_end().await {
+        match bench.finish().await {
             Collected::Incomplete { reason, deleted } => assert!(reason == "no such luck" && deleted >= 4, "{deleted}"),
             other => panic!("{other:?}"),
         }
@@ -275,9 +275,9 @@ async fn wishes_during_a_run_become_one_run_after_it() {
     for retained in [4, 3, 2] {
         bench.begin(retained);
     }
-    assert_eq!(bench.to_the_end().await, Collected::Done { deleted: 0 });
+    assert_eq!(bench.finish().await, Collected::Done { deleted: 0 });
     assert!(bench.collector.is_running());
-    assert_eq!(bench.to_the_end().await, Collected::Done { deleted: 8 });
+    assert_eq!(bench.finish().await, Collected::Done { deleted: 8 });
     assert!(!bench.collector.is_running() && bench.asked.is_empty());
 }
 

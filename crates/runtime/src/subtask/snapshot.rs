@@ -93,6 +93,7 @@ impl Subtask {
                 Advance::Done => {
                     let part = self.parts.remove(index);
                     let (id, part) = (part.id(), Box::new(part.ack));
+                    self.acked.push((id, part.clone()));
                     outbox.reports.push(Report::Acked { id, part });
                     continue;
                 }

@@ -64,7 +64,7 @@ pub fn a_worker_wakes_when_its_source_calls(subject: &mut dyn Subject) {
     let mut stage = Stage::set(subject, job, Mode::Aligned);
     stage.until("all sources wait at the gate", |_, _| gate.waiting() >= Job::SPLITS);
     gate.open();
-    assert_eq!(stage.to_the_end().rows, expected);
+    assert_eq!(stage.play_out().rows, expected);
 }
 
 /// With all sources silent, a trigger and then the answers of the storage still bring a checkpoint to its end.
@@ -77,7 +77,7 @@ pub fn sleeping_workers_wake_for_mail_and_answers(subject: &mut dyn Subject) {
         stage.until("a checkpoint of silent sources", |director, _| director.completed() >= wanted);
     }
     gate.open();
-    stage.to_the_end();
+    stage.play_out();
 }
 
 /// One byte of credit a channel, a diamond of channels, and a barrier after every third batch: everything still flows.
@@ -126,37 +126,41 @@ pub fn attempts_follow_each_other_in_one_process(subject: &mut dyn Subject) {
     }
 }
 
-/// A panic in a user function ends the attempt with text and place, also while other workers sleep.
+/// A panic in a user function ends the attempt with operator, text and place, also while other workers sleep.
 pub fn a_panic_ends_the_attempt_with_its_text(subject: &mut dyn Subject) {
     for gate in [None, Some(Arc::new(Gate::default()))] {
         let job = Job { trouble: Some(Trouble::PanicAtRow(7)), gate: gate.clone(), gated_splits: 2, ..Job::default() };
         let error = Stage::set(subject, job, Mode::Aligned).fails();
         assert!(error.to_string().contains(Trouble::TEXT), "{error}");
         assert!(error.to_string().contains("job.rs:"), "the place is missing: {error}");
+        assert_eq!(error.operator(), Some("check"), "{error}");
     }
 }
 
 /// As above, before the worker is there.
 pub fn a_panic_while_a_chain_is_built_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::PanicInBuild), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::PanicInBuild), ..Job::default() }, Mode::Aligned).fails();
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
 
 /// As above, when the worker goes.
 pub fn a_panic_while_a_chain_is_dropped_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::PanicInDrop), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::PanicInDrop), ..Job::default() }, Mode::Aligned).fails();
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
 
 /// An error of a factory ends the attempt as it is.
 pub fn an_error_while_a_chain_is_built_ends_the_attempt(subject: &mut dyn Subject) {
-    let error = Stage::set(subject, Job { trouble: Some(Trouble::ErrorInBuild), ..Job::default() }, Mode::Aligned).fails();
+    let error =
+        Stage::set(subject, Job { trouble: Some(Trouble::ErrorInBuild), ..Job::default() }, Mode::Aligned).fails();
     assert_eq!(error.kind(), crate::ErrorKind::Refused);
     assert!(error.to_string().contains(Trouble::TEXT), "{error}");
 }
 
 fn run_to_the_end(subject: &mut dyn Subject, job: Job, mode: Mode) -> Book {
-    Stage::set(subject, job, mode).to_the_end()
+    Stage::set(subject, job, mode).play_out()
 }
 
 /// One started attempt with all that watches it.
@@ -189,7 +193,7 @@ impl Stage {
         self.until("all workers closed", |director, _| director.is_closed());
     }
 
-    fn to_the_end(mut self) -> Book {
+    fn play_out(mut self) -> Book {
         self.play();
         self.finish()
     }

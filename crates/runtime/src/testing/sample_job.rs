@@ -1,6 +1,6 @@
 //! Writes a job's directory the way a job does, without running one: for tests of whatever reads, checks or collects it.
 //!
-//! Segments hold arbitrary bytes; everything else is real.
+//! Segments hold no states, only texts; everything else is real.
 
 use crate::control::{BlobRef, ChannelPart, PartTimings, SplitPart, SubtaskPart};
 use crate::envelope::hex;
@@ -12,6 +12,7 @@ use crate::manifest::{
     BaseEntry, KeySeed, Manifest, ManifestEdge, ManifestOperator, ManifestRole, ManifestTimings, ManifestVertex,
 };
 use crate::plan::{Partitioning, StatePlan};
+use crate::segment::SegmentAssembler;
 use crate::time::{Timestamp, Watermark};
 use bytes::Bytes;
 use flott_checkpoint::{
@@ -169,11 +170,21 @@ fn barrier(id: CheckpointId, attempt: AttemptId) -> Barrier {
     Barrier { id, attempt, mode: Mode::Aligned, kind: Kind::Checkpoint, base: None, triggered_at }
 }
 
-/// What a worker wrote for a checkpoint.
+/// What a worker wrote for a checkpoint: a segment with nothing but two texts in it.
+///
+/// # Panics
+/// Never: two texts fit into a segment.
 #[must_use]
 pub fn segment_bytes(id: CheckpointId, worker: u16) -> Bytes {
-    let text = format!("state of worker {worker} in checkpoint {id}\n");
-    Bytes::from(text.repeat(50 + usize::from(worker)))
+    let (mut segment, header) = SegmentAssembler::begin();
+    let mut bytes = header.to_vec();
+    for name in ["state", "tokens"] {
+        let text = format!("{name} of worker {worker} in checkpoint {id}\n").repeat(50 + usize::from(worker));
+        segment.blob("count", name, u32::from(worker), text.as_bytes()).iter().for_each(|piece| bytes.extend(piece));
+    }
+    let (end, _) = segment.finish().expect("two texts fit into a segment");
+    bytes.extend(end);
+    bytes.into()
 }
 
 /// The manifest of a job with a source, a count and a sink on two workers.

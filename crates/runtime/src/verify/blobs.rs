@@ -1,4 +1,5 @@
-//! Reads all blobs that checkpoints name, piece by piece, and compares length and checksum.
+//! Reads all blobs that checkpoints name, piece by piece, and compares length and checksum; then looks whether they are
+//! segments that this program can read.
 
 use super::checks::damage;
 use super::directory::Directory;
@@ -7,8 +8,11 @@ use crate::control::BlobRef;
 use crate::envelope::hex;
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest};
+use crate::segment::{Footer, TRAILER_LENGTH, footer_range};
+use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Slot};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3Default;
 
 /// So much of a blob is in memory at once, in bytes.
@@ -44,7 +48,7 @@ pub(super) async fn check(
                     progress(Progress { done: before + blobs.bytes, total });
                 });
                 match read.await {
-                    Ok(Some(sum)) if sum == blob.checksum => None,
+                    Ok(Some(sum)) if sum == blob.checksum => unreadable(storage, path, blob.length).await,
                     Ok(Some(sum)) => {
                         let expected = &blob.checksum;
                         Some(format!(
@@ -86,6 +90,28 @@ async fn checksum(
         at = end;
     }
     Ok(Some(hex(hash.digest())))
+}
+
+/// Why the index of a sound segment cannot be read: written by another version, or never a segment.
+async fn unreadable(storage: &StorageServer, path: &str, length: u64) -> Option<String> {
+    let trailer = length.saturating_sub(TRAILER_LENGTH as u64)..length;
+    let result = match end(storage, path, trailer).await {
+        Ok(tail) => footer_range(&tail, length).map_err(|error| error.to_string()),
+        Err(text) => Err(text),
+    };
+    let result = match result {
+        Ok(range) => end(storage, path, range).await,
+        Err(text) => Err(text),
+    };
+    result.and_then(|tail| Footer::read(&tail, length).map_err(|error| error.to_string())).err()
+}
+
+async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<Bytes, String> {
+    match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(range) }).await {
+        StorageReply::Read(bytes) => Ok(bytes),
+        StorageReply::Failed(text) => Err(text),
+        other => Err(format!("the storage answers a read with {other:?}")),
+    }
 }
 
 /// The blobs of all checkpoints of the log and of what they build on, each once.

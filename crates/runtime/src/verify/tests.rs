@@ -111,6 +111,28 @@ async fn a_manifest_of_another_life_is_found_although_it_is_sound() {
 }
 
 #[tokio::test]
+async fn a_blob_with_a_sound_checksum_that_is_no_segment_is_damage() {
+    let mut job = SampleJob::new(StorageServer::in_memory());
+    job.start(None).await;
+    let id = job.checkpoint(Kind::Checkpoint, None).await;
+    let path = layout::manifest(id, job.attempt);
+    let mut manifest = Manifest::decode(&path, &job.get(&path).await.expect("there")).expect("sound");
+    let text = Bytes::from_static(b"a text of more than twenty-eight bytes is no segment");
+    for part in manifest.parts.iter_mut().filter(|part| part.subtask.index == 0) {
+        let Some(blob) = &mut part.segment else { continue };
+        blob.length = text.len() as u64;
+        blob.checksum = crate::envelope::hex(xxhash_rust::xxh3::xxh3_64(&text));
+    }
+    replace(&job, "data/1/1-0.seg", Some(text)).await;
+    replace(&job, &path, Some(manifest.encode())).await;
+    let findings = report(&job).await.findings;
+    assert!(
+        findings.iter().any(|finding| finding.path == "data/1/1-0.seg" && finding.what.contains("segment")),
+        "{findings:?}"
+    );
+}
+
+#[tokio::test]
 async fn leftovers_are_notes_and_no_damage() {
     let mut job = good().await;
     job.unrecorded().await;

@@ -17,7 +17,9 @@ pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -
     }
     let mut expected = fold(job, workers, &prefix).state;
     expected.retain(|_, kept| !kept.is_empty());
-    let stored = chain.state(storage, job).or_else(|error| broken(TAG, format!("checkpoint {id}: {error}")).map(|()| State::new()))?;
+    let stored = chain
+        .state(storage, job)
+        .or_else(|error| broken(TAG, format!("checkpoint {id}: {error}")).map(|()| State::new()))?;
     if stored == expected {
         return Ok(());
     }

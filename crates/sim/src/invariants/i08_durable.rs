@@ -8,7 +8,8 @@ use flott_checkpoint::CheckpointEntry;
 const TAG: &str = "I8 durable";
 
 pub(super) fn recorded(entry: &CheckpointEntry, storage: &Storage) -> Result<Chain, Violation> {
-    let wrong = |text: String| Violation { invariant: TAG, text: format!("checkpoint {} is recorded: {text}", entry.id) };
+    let wrong =
+        |text: String| Violation { invariant: TAG, text: format!("checkpoint {} is recorded: {text}", entry.id) };
     let chain = Chain::read(storage, entry).map_err(wrong)?;
     chain.verify(storage).map_err(wrong)?;
     Ok(chain)

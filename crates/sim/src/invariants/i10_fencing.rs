@@ -9,7 +9,8 @@ pub(super) fn appended(ledger: &Ledger, slot: u64, entry: &CheckpointEntry) -> C
     let starts = ledger.slots.range(..slot).rev().filter(|(slot, _)| !ledger.void.contains(slot));
     let owner = starts.filter(|(_, entry)| matches!(entry, LogEntry::Start(_))).map(|(slot, _)| *slot).next();
     if owner != Some(entry.attempt.0) {
-        let text = format!("attempt {} records checkpoint {}, and the log belongs to {owner:?}", entry.attempt, entry.id);
+        let text =
+            format!("attempt {} records checkpoint {}, and the log belongs to {owner:?}", entry.attempt, entry.id);
         return broken(TAG, text);
     }
     if ledger.slots.keys().next_back().is_some_and(|&top| top > slot) {

@@ -73,7 +73,9 @@ impl<K: Key> Operator<KeyedRow<K>> for Count<K> {
         let (after, out) = self.job.tally(before, &value);
         match after {
             Some(tally) => self.state.update(hash, key, Tally::default, |kept| *kept = tally).map_err(state_failed)?,
-            None => drop(self.state.remove(hash, &key).map_err(state_failed)?),
+            None => {
+                self.state.remove(hash, &key).map_err(state_failed)?;
+            }
         }
         self.next.on_record(out, at, cx)
     }
@@ -121,7 +123,9 @@ impl Operator<Row> for Replica {
         let (after, out) = self.job.tally(before, &row);
         match after {
             Some(tally) => self.state.put(hash, key, tally).map_err(state_failed)?,
-            None => drop(self.state.remove(hash, &key).map_err(state_failed)?),
+            None => {
+                self.state.remove(hash, &key).map_err(state_failed)?;
+            }
         }
         self.next.on_record(Row { replica: self.index, ..out }, at, cx)
     }

@@ -145,7 +145,8 @@ impl World {
             }
             true
         });
-        let calls = self.agenda.take_if(|happening| matches!(happening, Happening::Call(owner, ..) if *owner == process));
+        let calls =
+            self.agenda.take_if(|happening| matches!(happening, Happening::Call(owner, ..) if *owner == process));
         for happening in calls {
             let Happening::Call(_, attempt, _, _, call) = happening else { continue };
             if random.one_in(2) {

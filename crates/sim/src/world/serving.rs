@@ -65,8 +65,9 @@ impl World {
             self.agenda.at(answer, Happening::Answer(process, request.asker, request.ticket, StorageReply::Done));
             effect = self.soon(20_000, 800_000);
         }
-        if let StorageRequest::Append { path, .. } | StorageRequest::Finish { path } | StorageRequest::Discard { path } =
-            &request.request
+        if let StorageRequest::Append { path, .. }
+        | StorageRequest::Finish { path }
+        | StorageRequest::Discard { path } = &request.request
         {
             let last = self.busy.entry(path.clone()).or_default();
             effect = effect.max(Time(last.0 + 1));

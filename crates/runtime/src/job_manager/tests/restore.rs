@@ -53,7 +53,9 @@ fn a_new_process_goes_on_from_the_head_with_the_ids_and_bases_that_follow() {
 fn both_steps_of_the_restore_are_kept_apart() {
     let store = killed_after(1);
     let mut rig = Rig::with(&store, 52, printing(), settings());
+    rig.script.slow = Some(1);
     rig.script.fails.push((3, When::Restoring, Error::failed("cannot read the segment")));
+    // The rig asserts that nobody is told to open before all have restored.
     rig.run_until(|rig| rig.completed().len() == 1);
     assert_eq!(rig.restored(), [Some(1), Some(1)]);
 }

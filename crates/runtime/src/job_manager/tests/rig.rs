@@ -50,6 +50,8 @@ pub(super) struct Script {
     pub(super) lossy: u64,
     /// Subtasks of this worker never ack.
     pub(super) silent: Option<u16>,
+    /// This worker needs longer than the others to restore.
+    pub(super) slow: Option<u16>,
 }
 
 /// When a scripted failure happens.
@@ -62,6 +64,7 @@ pub(super) enum When {
 
 struct Worker {
     attempt: AttemptId,
+    restored: bool,
     open: bool,
     closed: bool,
     finished: BTreeSet<SubtaskId>,
@@ -80,7 +83,7 @@ impl Rig {
             manager: JobManager::new(settings, Arc::new(plan), world(), entropy),
             store: store.clone(),
             now: Time(1_000_000_000),
-            script: Script { ends_after: None, fails: Vec::new(), declines: 0, lossy: 0, silent: None },
+            script: Script { ends_after: None, fails: Vec::new(), declines: 0, lossy: 0, silent: None, slow: None },
             events: Vec::new(),
             done: None,
             attempts: Vec::new(),
@@ -176,7 +179,7 @@ impl Rig {
         let waiting = (0u16..).zip(&self.workers).filter(|(_, worker)| !worker.open && !worker.closed);
         let again: Vec<u16> = waiting.map(|(index, _)| index).collect();
         for index in again {
-            self.report(index, Report::Restored);
+            self.restore_now(index);
         }
         match self.wake.take() {
             Some(wake) => self.now = self.now.max(wake),
@@ -216,6 +219,7 @@ impl Rig {
         assert!(!running, "an attempt starts only when none runs");
         let worker = || Worker {
             attempt: attempt.id,
+            restored: false,
             open: false,
             closed: false,
             finished: BTreeSet::new(),
@@ -224,10 +228,18 @@ impl Rig {
         self.workers = (0..attempt.workers).map(|_| worker()).collect();
         self.attempts.push(attempt.clone());
         for index in 0..attempt.workers {
+            if self.script.slow == Some(index) {
+                continue;
+            }
             if !self.fails(attempt.id, When::Restoring, index) {
-                self.report(index, Report::Restored);
+                self.restore_now(index);
             }
         }
+    }
+
+    fn restore_now(&mut self, index: u16) {
+        self.workers[usize::from(index)].restored = true;
+        self.report(index, Report::Restored);
     }
 
     fn fails(&mut self, attempt: AttemptId, when: When, worker: u16) -> bool {
@@ -264,6 +276,10 @@ impl Rig {
         match mail.order.clone() {
             Order::Open => {
                 worker.open = true;
+                assert!(
+                    self.workers.iter().all(|worker| worker.restored),
+                    "R1: no source opens before all have restored"
+                );
                 self.report(index, Report::Progress(Progress { records_in: 1, records_out: 0 }));
                 self.maybe_finish(index);
             }

@@ -103,7 +103,8 @@ impl Director {
             }
             Report::Failed(error) => book.failures.push(error),
             Report::Declined { id, subtask, reason } => {
-                book.failures.push(crate::Error::failed(format!("declined: {reason}")).at_subtask(subtask).at_checkpoint(id));
+                book.failures
+                    .push(crate::Error::failed(format!("declined: {reason}")).at_subtask(subtask).at_checkpoint(id));
             }
             Report::Triggered { .. } | Report::Committed { .. } | Report::Progress(_) => {}
         }

@@ -125,7 +125,12 @@ impl Job {
             restore: None,
             claim: None,
             options,
-            world: World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| ()), heartbeats: Default::default() },
+            world: World {
+                files: Arc::new(Nothing),
+                threads: Arc::new(Nothing),
+                stdout: Arc::new(|_| ()),
+                heartbeats: Default::default(),
+            },
         })
     }
 
@@ -316,7 +321,7 @@ impl SplitReader for RowReader {
         }
         let number = self.next;
         self.next += 1;
-        if self.job.rows_between_barriers.is_some_and(|rows| self.next % rows == 0) {
+        if self.job.rows_between_barriers.is_some_and(|rows| self.next.is_multiple_of(rows)) {
             self.ledger.note(|book| book.due = true);
         }
         let text = format!("row {number} of split {}", self.split);

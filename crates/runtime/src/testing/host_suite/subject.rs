@@ -54,7 +54,10 @@ impl Run for RunningAttempt {
     }
 
     fn finish(self: Box<Self>, ledger: &Ledger) {
-        assert!(ledger.wait(PATIENCE, &mut |book| !book.ended.is_empty()), "the host never tells the end of the attempt");
+        assert!(
+            ledger.wait(PATIENCE, &mut |book| !book.ended.is_empty()),
+            "the host never tells the end of the attempt"
+        );
         self.join();
     }
 }

@@ -140,7 +140,12 @@ impl Script {
             restore,
             claim: None,
             options,
-            world: World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_| ()), heartbeats: Default::default() },
+            world: World {
+                files: Arc::new(Nothing),
+                threads: Arc::new(Nothing),
+                stdout: Arc::new(|_| ()),
+                heartbeats: Default::default(),
+            },
         });
         let clock = VirtualClock::default();
         clock.move_to(Time(1_000_000));

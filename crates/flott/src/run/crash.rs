@@ -1,0 +1,206 @@
+//! Crash points: where a test lets the process kill or stop itself, to hit moments that are too short to hit from outside.
+//!
+//! Only with the feature `testing`. `FLOTT_CRASH_AT=POINT` raises SIGKILL, `FLOTT_STOP_AT=POINT` raises SIGSTOP, once, the
+//! first time the point is reached. The points are found by looking at what passes by, so nothing else knows of them.
+
+use flott_checkpoint::{CheckpointId, Kind, LogEntry};
+use flott_runtime::control::Report;
+use flott_runtime::error::{Error, Result};
+use flott_runtime::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
+use flott_runtime::layout::{Name, parse};
+use flott_runtime::manifest::Manifest;
+use rustix::process::{Signal, getpid, kill_process};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A moment in the life of a job.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Point {
+    BeforeStart,
+    AfterStart,
+    BeforeAck,
+    AfterLastAck,
+    AfterManifest,
+    AfterLogSlot,
+    BetweenCommits,
+    BetweenLinkAndUnlink,
+    AfterFinalSlot,
+    DuringRestore,
+    DuringCollection,
+    /// Before the n-th request to the storage, counted from 1.
+    Step(u64),
+}
+
+const NAMED: [(&str, Point); 11] = [
+    ("BeforeStart", Point::BeforeStart),
+    ("AfterStart", Point::AfterStart),
+    ("BeforeAck", Point::BeforeAck),
+    ("AfterLastAck", Point::AfterLastAck),
+    ("AfterManifest", Point::AfterManifest),
+    ("AfterLogSlot", Point::AfterLogSlot),
+    ("BetweenCommits", Point::BetweenCommits),
+    ("BetweenLinkAndUnlink", Point::BetweenLinkAndUnlink),
+    ("AfterFinalSlot", Point::AfterFinalSlot),
+    ("DuringRestore", Point::DuringRestore),
+    ("DuringCollection", Point::DuringCollection),
+];
+
+impl FromStr for Point {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Point> {
+        if let Some((_, point)) = NAMED.iter().find(|(name, _)| *name == text) {
+            return Ok(*point);
+        }
+        let step = text.strip_prefix("Step(").and_then(|rest| rest.strip_suffix(')')).and_then(|step| step.parse().ok());
+        step.map(Point::Step).ok_or_else(|| {
+            let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+            Error::refused(format!("`{text}` is no crash point; known are {} and Step(n)", known.join(", ")))
+        })
+    }
+}
+
+/// Watches what passes by, and does what the environment asked for.
+pub(super) struct Crash {
+    point: Point,
+    signal: Signal,
+    done: AtomicBool,
+    requests: AtomicU64,
+    final_checkpoint: Mutex<Option<CheckpointId>>,
+}
+
+impl Crash {
+    /// What the environment asks for, if anything.
+    ///
+    /// # Errors
+    /// `Refused` for a point that there is none of.
+    pub(super) fn from_environment() -> Result<Option<Arc<Crash>>> {
+        let wish = |name: &str, signal| std::env::var(name).ok().map(|text| (text, signal));
+        let Some((text, signal)) = wish("FLOTT_CRASH_AT", Signal::KILL).or_else(|| wish("FLOTT_STOP_AT", Signal::STOP)) else {
+            return Ok(None);
+        };
+        let (done, requests) = (AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Some(Arc::new(Crash { point: text.parse()?, signal, done, requests, final_checkpoint: Mutex::new(None) })))
+    }
+
+    fn reached(&self, point: Point) {
+        if self.point == point && !self.done.swap(true, Ordering::SeqCst) {
+            // A stopped process goes on behind this line when it is continued.
+            let _ = kill_process(getpid(), self.signal);
+        }
+    }
+
+    pub(super) fn before_request(&self, request: &StorageRequest) {
+        self.reached(Point::Step(self.requests.fetch_add(1, Ordering::SeqCst) + 1));
+        match request {
+            StorageRequest::Create { path, bytes } => match parse(path) {
+                Some(Name::Slot(_)) if is_start(bytes) => self.reached(Point::BeforeStart),
+                Some(Name::Manifest(..)) => {
+                    let last = Manifest::decode(path, bytes).ok().filter(|manifest| manifest.kind == Kind::Final);
+                    if let Some(manifest) = last {
+                        *self.final_checkpoint.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.id);
+                    }
+                    self.reached(Point::AfterLastAck);
+                }
+                _ => {}
+            },
+            StorageRequest::Read { path, .. } if matches!(parse(path), Some(Name::Segment { .. })) => {
+                self.reached(Point::DuringRestore);
+            }
+            StorageRequest::Delete { path } if !matches!(parse(path), Some(Name::History(..)) | None) => {
+                self.reached(Point::DuringCollection);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn after_request(&self, request: &StorageRequest, reply: &StorageReply) {
+        let StorageRequest::Create { path, bytes } = request else { return };
+        if !matches!(reply, StorageReply::Created) {
+            return;
+        }
+        match parse(path) {
+            Some(Name::Manifest(..)) => self.reached(Point::AfterManifest),
+            Some(Name::Slot(_)) if is_start(bytes) => self.reached(Point::AfterStart),
+            Some(Name::Slot(_)) => {
+                let ended = *self.final_checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Ok(LogEntry::Checkpoint(entry)) = LogEntry::decode(bytes)
+                    && Some(entry.id) == ended
+                {
+                    self.reached(Point::AfterFinalSlot);
+                }
+                self.reached(Point::AfterLogSlot);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn before_report(&self, report: &Report) {
+        if matches!(report, Report::Acked { .. }) {
+            self.reached(Point::BeforeAck);
+        }
+    }
+
+    /// Files that know the moments of a commit: a part is published by a link, and its pending name removed.
+    pub(super) fn watch(self: &Arc<Crash>, files: Arc<dyn Files>) -> Arc<dyn Files> {
+        Arc::new(Watched { files, crash: Arc::clone(self) })
+    }
+}
+
+fn is_start(bytes: &[u8]) -> bool {
+    matches!(LogEntry::decode(bytes), Ok(LogEntry::Start(_)))
+}
+
+struct Watched {
+    files: Arc<dyn Files>,
+    crash: Arc<Crash>,
+}
+
+impl Files for Watched {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
+        self.files.open(path)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        self.files.create_new(path)
+    }
+
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        self.files.info(path)
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.files.list(directory)
+    }
+
+    fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
+        self.files.glob(pattern)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.files.create_dir_all(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.files.sync_dir(path)
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.files.sync_file(path)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.link(from, to)?;
+        self.crash.reached(Point::BetweenLinkAndUnlink);
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.files.remove(path)?;
+        self.crash.reached(Point::BetweenCommits);
+        Ok(())
+    }
+}
