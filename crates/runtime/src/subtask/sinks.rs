@@ -209,6 +209,12 @@ impl SinkPort {
         }
     }
 
+    /// What an abort must never do (S2).
+    #[cfg(feature = "mutations")]
+    pub(super) fn discard(&mut self, id: CheckpointId) {
+        self.epochs.retain(|epoch| epoch.id > id || matches!(epoch.state, EpochState::Preparing));
+    }
+
     /// Whether everything up to a checkpoint is committed.
     pub(super) fn is_committed(&self, id: CheckpointId) -> bool {
         self.duties.is_empty()
