@@ -136,7 +136,12 @@ impl Sink<(u64, u64)> for Collect {
     type Writer = Buffer;
 
     fn open(&self, cx: &SinkContext) -> Result<Buffer> {
-        Ok(Buffer { shown: (self.1 == Shows::AtOnce).then(|| Arc::clone(&self.0)), subtask: cx.subtask, attempt: cx.attempt.0, records: Vec::new() })
+        Ok(Buffer {
+            shown: (self.1 == Shows::AtOnce).then(|| Arc::clone(&self.0)),
+            subtask: cx.subtask,
+            attempt: cx.attempt.0,
+            records: Vec::new(),
+        })
     }
 
     fn committer(&self, _: &SinkContext) -> Option<Arc<dyn Committer>> {
