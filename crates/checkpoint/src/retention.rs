@@ -61,10 +61,11 @@ pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
     let by_id: BTreeMap<CheckpointId, &Recorded> = recorded.iter().map(|known| (known.id, known)).collect();
     let mut needed: BTreeSet<CheckpointId> = in_use.pins.clone();
     needed.extend(in_use.pending.iter().flat_map(|&(id, base)| [Some(id), base]).flatten());
-    needed.extend(
-        recorded.iter().filter(|known| known.savepoint || known.attempt > in_use.attempt).map(|known| known.id),
-    );
-    let has_recorded = recorded.iter().any(|known| known.attempt == in_use.attempt && !known.savepoint);
+    // What is said to be in use may be older than what was seen: own checkpoints may have been recorded in between.
+    let own = |known: &Recorded| known.attempt == in_use.attempt;
+    let is_newer = |known: &Recorded| known.attempt > in_use.attempt || (own(known) && Some(known.id) > in_use.newest);
+    needed.extend(recorded.iter().filter(|known| known.savepoint || is_newer(known)).map(|known| known.id));
+    let has_recorded = recorded.iter().any(|known| own(known) && !known.savepoint && !is_newer(known));
     if has_recorded {
         needed.extend(newest(&by_id, in_use.newest, in_use.retained));
     } else {

@@ -43,3 +43,18 @@ pub mod connector {
     pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
     pub use flott_runtime::time::{Time, Timestamp};
 }
+
+/// The documents of the repository: their code is compiled and run with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/first-job.md")]
+    struct FirstJob;
+    #[doc = include_str!("../../../docs/guide/checkpoints-and-guarantees.md")]
+    struct CheckpointsAndGuarantees;
+    #[doc = include_str!("../../../docs/guide/files.md")]
+    struct Files;
+    #[doc = include_str!("../../../docs/guide/operations.md")]
+    struct Operations;
+}

@@ -19,6 +19,8 @@ pub mod job_manager;
 pub mod key;
 pub mod layout;
 pub mod manifest;
+#[cfg(feature = "mutations")]
+pub mod mutation;
 pub mod operator;
 pub mod outbox;
 pub mod packet;

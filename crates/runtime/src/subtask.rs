@@ -247,6 +247,8 @@ impl Subtask {
     ) -> Result<()> {
         let actions = self.arrivals.on(Event::Resolved { id });
         self.obey_apart(actions, clock, outbox)?;
+        #[cfg(feature = "mutations")]
+        self.break_resolved(id, completed);
         if self.trigger.is_some_and(|barrier| barrier.id <= id) {
             self.trigger = None;
         }
@@ -270,6 +272,18 @@ impl Subtask {
         }
         outbox.reports.push(Report::Resolved { id, subtask: self.id });
         Ok(())
+    }
+
+    #[cfg(feature = "mutations")]
+    fn break_resolved(&mut self, id: CheckpointId, completed: bool) {
+        use crate::mutation::{Mutation, is};
+        if is(Mutation::StaleBarrier) && self.arrivals.round_id().is_none() {
+            let channels = if self.is_source { 1 } else { self.gate.len() };
+            self.arrivals = Arrivals::restored(channels, CheckpointId(0));
+        }
+        if is(Mutation::AbortDiscards) && !completed {
+            self.sinks.iter_mut().for_each(|sink| sink.discard(id));
+        }
     }
 
     /// All subtasks of the job hold the restored state: sources open, and one subtask of each sink cleans up.

@@ -73,6 +73,8 @@ pub struct Worker {
     opened: bool,
     /// When to say again what has not been answered (C2).
     remind_at: Time,
+    /// Why the worker failed.
+    failure: Option<Error>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,7 @@ enum Life {
     Restoring,
     /// Said `Restored`.
     Running,
-    /// Said `Failed`: takes no further step.
+    /// Said `Failed`: does nothing but say it again.
     Failed,
     Closed,
 }
@@ -115,6 +117,7 @@ impl Worker {
             life: Life::Restoring,
             opened: false,
             remind_at: Time(0),
+            failure: None,
         })
     }
 
@@ -130,10 +133,11 @@ impl Worker {
         self.mail.push_back(mail);
     }
 
-    /// Does a bounded amount of work. Failures leave as `Report::Failed` through the outbox, once.
+    /// Does a bounded amount of work. A failure leaves as `Report::Failed`, again and again until the worker is
+    /// dropped.
     pub fn step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Next {
         match self.life {
-            Life::Failed => return Next::Idle,
+            Life::Failed => return self.fail(None, clock.now(), outbox),
             Life::Closed => return Next::Done,
             Life::Restoring | Life::Running => {}
         }
@@ -141,12 +145,22 @@ impl Worker {
         let _step = heartbeat.step();
         match self.try_step(clock, outbox) {
             Ok(next) => next,
-            Err(error) => {
-                self.life = Life::Failed;
-                outbox.reports.push(Report::Failed(error));
-                Next::Idle
-            }
+            Err(error) => self.fail(Some(error), clock.now(), outbox),
         }
+    }
+
+    /// Says that the attempt is over, and why, again and again: the report may be lost (C2).
+    fn fail(&mut self, error: Option<Error>, now: Time, outbox: &mut Outbox) -> Next {
+        if let Some(error) = error {
+            self.life = Life::Failed;
+            self.remind_at = now;
+            self.failure = Some(error);
+        }
+        if self.remind_at <= now {
+            outbox.reports.extend(self.failure.clone().map(Report::Failed));
+            self.remind_at = now.after(self.attempt.options.progress_interval);
+        }
+        Next::At(self.remind_at)
     }
 
     fn try_step(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {

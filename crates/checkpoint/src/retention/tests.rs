@@ -52,6 +52,19 @@ fn an_increment_keeps_its_bases_down_to_the_full_one() {
 }
 
 #[test]
+fn what_was_recorded_since_somebody_said_what_is_in_use_is_kept_with_its_bases() {
+    let mut recorded = line(1..=3);
+    for (known, base) in recorded.iter_mut().zip([None, Some(1), Some(2)]) {
+        known.base = base.map(CheckpointId);
+    }
+    let mut at_the_start = in_use(1, 1);
+    at_the_start.newest = None;
+    assert_eq!(gone(&recorded, &at_the_start), [0; 0], "nothing had been recorded then");
+    assert_eq!(gone(&recorded, &in_use(1, 1)), [0; 0]);
+    assert_eq!(gone(&line(1..=4), &in_use(2, 1)), [1], "and what was old then is still old");
+}
+
+#[test]
 fn pins_and_the_pending_checkpoint_with_its_base_are_needed() {
     let mut use_ = in_use(6, 1);
     use_.pins.insert(CheckpointId(1));

@@ -149,8 +149,9 @@ impl Running {
             }
             _ => {}
         }
-        if let Stage::Open(Open { wake: Some(wake), .. }) = &self.stage
-            && *wake <= cx.now
+        // Taken, not looked at: while a checkpoint is being recorded the coordinator asks for no other moment.
+        if let Stage::Open(open) = &mut self.stage
+            && open.wake.take_if(|wake| *wake <= cx.now).is_some()
         {
             self.coordinate(Event::Tick, cx);
         }

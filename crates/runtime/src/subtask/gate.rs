@@ -9,6 +9,9 @@ use crate::time::{Timestamp, Watermark};
 use flott_checkpoint::{AttemptId, Barrier, Channel, CheckpointId};
 use std::collections::VecDeque;
 
+/// Debug builds and the simulator check what a protocol promises about records.
+const CHECKED: bool = cfg!(any(debug_assertions, feature = "testing"));
+
 /// What waits in a channel.
 pub(super) enum Element {
     Batch { batch: Box<dyn AnyBatch>, bytes: usize, epoch: CheckpointId },
@@ -77,6 +80,7 @@ impl Gate {
         match packet.payload {
             Payload::Data { batch, bytes, watermark } => {
                 if let Some(batch) = batch {
+                    assert!(!CHECKED || !channel.ended, "I11: a record came after the end of data of its channel");
                     channel.queue.push_back(Element::Batch { batch, bytes, epoch: packet.epoch });
                 }
                 if let Some(watermark) = watermark {
@@ -140,7 +144,8 @@ impl Gate {
 
     /// Invariant I1, for a cut that holds back what lies behind its barrier: nothing of a later epoch was taken before.
     pub(super) fn assert_cut(&self, id: CheckpointId) {
-        debug_assert!(self.newest_epoch < id, "I1: a record of epoch {} was taken before cut {id}", self.newest_epoch);
+        let newest = self.newest_epoch;
+        assert!(!CHECKED || newest < id, "I1: a record of epoch {newest} was taken before cut {id}");
     }
 
     pub(super) fn block(&mut self, channel: Channel) {

@@ -46,6 +46,10 @@ impl Subtask {
 
     /// The one channel of a source is the outside world: it is held by taking no trigger and no record, see `work_as_source`.
     fn block(&mut self, channel: Channel) {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::UnblockedChannel) && !self.is_source {
+            return;
+        }
         if self.is_source { self.held = true } else { self.gate.block(channel) }
     }
 

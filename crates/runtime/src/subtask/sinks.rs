@@ -156,11 +156,7 @@ impl SinkPort {
 
     /// A new incarnation begins; subtask 0 alone.
     pub(super) fn claim(&mut self, claim: Claim) {
-        // A sink that shows its output at once has nothing to claim.
-        if self.committer.is_none() {
-            return;
-        }
-        self.duties.push_back(Duty::Claim { overwrite: claim.overwrite });
+        self.owe(Duty::Claim { overwrite: claim.overwrite });
         self.overwrite_after_commit = claim.overwrite;
     }
 
@@ -171,10 +167,14 @@ impl SinkPort {
 
     /// All restored tokens of the job are committed; subtask 0 alone.
     pub(super) fn clean(&mut self, restored: Vec<Token>) {
-        if self.committer.is_none() {
-            return;
+        self.owe(Duty::Clean(restored));
+    }
+
+    /// A sink that shows its output at once has nobody who could do it, and nothing to be done.
+    fn owe(&mut self, duty: Duty) {
+        if self.committer.is_some() {
+            self.duties.push_back(duty);
         }
-        self.duties.push_back(Duty::Clean(restored));
     }
 
     /// In the cut. What could not be prepared before is tried again from here on.
@@ -208,8 +208,14 @@ impl SinkPort {
             self.to_commit.extend(tokens.into_iter().map(|token| (epoch.id, token)));
         }
         if std::mem::take(&mut self.overwrite_after_commit) {
-            self.duties.push_back(Duty::Overwrite);
+            self.owe(Duty::Overwrite);
         }
+    }
+
+    /// What an abort must never do (S2).
+    #[cfg(feature = "mutations")]
+    pub(super) fn discard(&mut self, id: CheckpointId) {
+        self.epochs.retain(|epoch| epoch.id > id || matches!(epoch.state, EpochState::Preparing));
     }
 
     /// Whether everything up to a checkpoint is committed.

@@ -18,7 +18,7 @@ use crate::state::SharedTable;
 use crate::subtask::{RestoredPart, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// So many blocks may be on their way at once.
@@ -105,8 +105,9 @@ impl Restoring {
             return Ok(false);
         }
         let tokens = std::mem::take(&mut blocks.tokens);
+        let finished = finished(&attempt, restore);
         for subtask in subtasks {
-            restore_rest(restore, subtask, &tokens, self.worker);
+            restore_rest(restore, subtask, &tokens, &finished, self.worker);
         }
         Ok(true)
     }
@@ -308,7 +309,13 @@ fn plan_table(
 }
 
 /// Positions, watermarks, ends of data and tokens of one subtask.
-fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<String, Vec<Token>>, worker: u16) {
+fn restore_rest(
+    restore: &Restore,
+    subtask: &mut Subtask,
+    tokens: &BTreeMap<String, Vec<Token>>,
+    finished: &BTreeSet<SubtaskId>,
+    worker: u16,
+) {
     let manifest =
         restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
     let parts = &manifest.parts;
@@ -322,7 +329,12 @@ fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<Stri
         let ended = |edge: u16, from: u16| {
             // The sender's part decides (D11): without alignment a receiver's part can be ahead of it.
             let sender = subtask.sender_of(edge).map(|vertex| SubtaskId { vertex, index: from });
-            sender.and_then(|sender| parts.get(&sender)).is_some_and(|sender| sender.finished)
+            #[cfg(feature = "mutations")]
+            if crate::mutation::is(crate::mutation::Mutation::RestoreTrustsReceiversEnd) {
+                let channel = |part: &&crate::control::ChannelPart| part.edge == edge && part.from == from;
+                return part.channels.iter().find(channel).is_some_and(|part| part.end_of_data);
+            }
+            sender.is_some_and(|sender| finished.contains(&sender))
         };
         let channel = |edge, from| ChannelId { edge, from, to: worker };
         let restored = part
@@ -335,9 +347,27 @@ fn restore_rest(restore: &Restore, subtask: &mut Subtask, tokens: &BTreeMap<Stri
         checkpoint: restore.checkpoint,
         splits,
         channels: channels.unwrap_or_default(),
-        finished: own.is_some_and(|part| part.finished),
+        finished: own.is_some_and(|part| finished.contains(&part.subtask)),
         tokens: tokens.clone(),
     });
+}
+
+/// The subtasks that emit nothing any more: those that had finished before the cut, and so had all that they hear of. Without
+/// alignment a part can be ahead of its senders: what they send again still goes through it, and so does their end.
+fn finished(attempt: &Attempt, restore: &Restore) -> BTreeSet<SubtaskId> {
+    let mut finished = BTreeSet::new();
+    let parts = restore.manifests.get(&restore.checkpoint).map(|manifest| &manifest.parts);
+    // Upstream before downstream, as in the plan.
+    for (id, part) in parts.into_iter().flatten().filter(|(_, part)| part.finished) {
+        let mut senders = part.channels.iter().map(|channel| {
+            let edge = attempt.plan.edges.get(usize::from(channel.edge));
+            edge.map(|edge| SubtaskId { vertex: edge.from, index: channel.from })
+        });
+        if senders.all(|sender| sender.is_some_and(|sender| finished.contains(&sender))) {
+            finished.insert(*id);
+        }
+    }
+    finished
 }
 
 fn located(attempt: &Attempt, error: Error) -> Error {
@@ -351,7 +381,8 @@ fn content(path: &str, reply: StorageReply) -> Result<Bytes> {
     match reply {
         StorageReply::Read(bytes) => Ok(bytes),
         StorageReply::NotFound => Err(unreadable(path, "there is no such file")),
-        StorageReply::Failed(reason) => Err(unreadable(path, &reason)),
+        // Nothing is known of the file: it may be read by the next attempt.
+        StorageReply::Failed(reason) => Err(Error::failed(format!("cannot read {path}: {reason}"))),
         other => Err(unreadable(path, &format!("the storage answered {other:?} to a read"))),
     }
 }

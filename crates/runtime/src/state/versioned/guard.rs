@@ -40,6 +40,10 @@ impl<'a, K: TableKey, V, S: EntrySink<K, V>> Guard<'a, K, V, S> {
 
     /// Must run before an entry changes or goes away.
     pub(super) fn save_old(&mut self) {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::SkipPreimage) {
+            return;
+        }
         let (index, group) = self.position;
         let bucket = self.found.bucket_index();
         let Entry { key, value, epoch } = self.found.get();

@@ -25,6 +25,10 @@ impl<K, S> Handle<K, S> {
 
     /// No base means no lower bound: a full snapshot takes epoch 0 too.
     fn covers(&self, epoch: Epoch) -> bool {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::FullSkipsRestored) && epoch == super::RESTORED {
+            return false;
+        }
         epoch <= self.cut.epoch && self.cut.base.is_none_or(|base| epoch > base)
     }
 

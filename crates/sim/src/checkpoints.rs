@@ -1,0 +1,235 @@
+//! Reads recorded checkpoints back, with a reader of its own: manifests along their bases, segments block by block.
+
+use crate::jobs::{Job, Shape, Tally};
+use crate::oracle::{Prefix, State};
+use crate::storage::Storage;
+use flott_checkpoint::{CheckpointEntry, CheckpointId, SubtaskId};
+use flott_runtime::key::Key;
+use flott_runtime::manifest::Manifest;
+use flott_runtime::segment::{BlockKind, Footer, StateSection};
+use serde::de::DeserializeOwned;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+/// A checkpoint and all that its increments lean on, newest first.
+pub struct Chain(Vec<Manifest>);
+
+impl Chain {
+    /// Reads the manifests from the one that a log entry names.
+    ///
+    /// # Errors
+    /// What is missing or damaged.
+    pub fn read(storage: &Storage, entry: &CheckpointEntry) -> Result<Chain, String> {
+        let mut manifests = Vec::new();
+        let mut next = Some((entry.manifest.clone(), entry.checksum));
+        while let Some((path, checksum)) = next {
+            let bytes = storage.get(&path).ok_or_else(|| format!("{path} is missing"))?;
+            if Manifest::checksum(bytes) != checksum {
+                return Err(format!("{path} is not what was recorded"));
+            }
+            let manifest = Manifest::decode(&path, bytes).map_err(|error| format!("{path}: {error}"))?;
+            next = manifest.base.map(|base| (base.path(), base.checksum));
+            manifests.push(manifest);
+        }
+        Ok(Chain(manifests))
+    }
+
+    /// The checkpoint itself.
+    #[must_use]
+    pub fn top(&self) -> &Manifest {
+        self.0.first().expect("a chain begins with the checkpoint itself")
+    }
+
+    /// Every object that a restore needs.
+    pub fn paths(&self) -> impl Iterator<Item = String> + '_ {
+        self.0.iter().flat_map(|manifest| {
+            let blobs = manifest.blobs().into_keys().map(str::to_owned).collect::<Vec<_>>();
+            std::iter::once(manifest.path()).chain(blobs)
+        })
+    }
+
+    /// Whether every blob is there, with the right length and content.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn verify(&self, storage: &Storage) -> Result<(), String> {
+        for (path, blob) in self.0.iter().flat_map(Manifest::blobs) {
+            let bytes = storage.get(path).ok_or_else(|| format!("{path} is missing"))?;
+            if bytes.len() as u64 != blob.length {
+                return Err(format!("{path} has {} bytes instead of {}", bytes.len(), blob.length));
+            }
+            if format!("{:016x}", xxhash_rust::xxh3::xxh3_64(bytes)) != blob.checksum {
+                return Err(format!("{path} has another checksum"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether some subtask had seen the end of a channel whose sender was not at its end: only without alignment.
+    #[must_use]
+    pub fn is_ahead_of_an_end(&self) -> bool {
+        let top = self.top();
+        let finished = |edge: u16, index: u16| {
+            let vertex = top.edges.get(usize::from(edge)).map(|edge| edge.from);
+            vertex.and_then(|vertex| top.part(SubtaskId { vertex, index })).is_some_and(|part| part.finished)
+        };
+        let mut channels = top.parts.iter().flat_map(|part| &part.channels);
+        channels.any(|channel| channel.end_of_data && !finished(channel.edge, channel.from))
+    }
+
+    /// How far each split was read.
+    #[must_use]
+    pub fn prefix(&self, job: &Job) -> Prefix {
+        let mut prefix: Prefix = crate::oracle::whole(job).into_keys().map(|origin| (origin, 0)).collect();
+        for (name, split) in self.top().parts.iter().flat_map(|part| part.splits.values()).flatten() {
+            if let Ok(origin) = name.parse() {
+                prefix.insert(origin, split.position.as_u64().unwrap_or(0));
+            }
+        }
+        prefix
+    }
+
+    /// All tallies of the job.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn state(&self, storage: &Storage, job: &Job) -> Result<State, String> {
+        let mut state = State::new();
+        let mut keep = |operator: &'static str, kept: BTreeMap<String, Tally>| {
+            if !kept.is_empty() {
+                state.insert(operator, kept);
+            }
+        };
+        match job.shape {
+            Shape::Timers => {}
+            Shape::Broadcast => keep("tally", self.replicas(storage, job)?),
+            Shape::TwoShuffles => {
+                keep(
+                    "first",
+                    self.read_state::<(u64, u32), Tally>(storage, "first", "tally", |_, key| format!("{key:?}"))?,
+                );
+                keep(
+                    "tally",
+                    self.read_state::<String, Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
+                );
+            }
+            Shape::Count | Shape::Union | Shape::Rebalance => {
+                keep(
+                    "tally",
+                    self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
+                );
+            }
+        }
+        Ok(state)
+    }
+
+    fn replicas(&self, storage: &Storage, job: &Job) -> Result<BTreeMap<String, Tally>, String> {
+        let name = |worker: u16, &(key, origin): &(u64, u32)| format!("{worker}: {:?}", (key % job.keys, origin));
+        self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", name)
+    }
+
+    /// One state of all workers, with keys as `name` has them.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn read_state<K: Key + Debug, V: DeserializeOwned>(
+        &self,
+        storage: &Storage,
+        operator: &str,
+        state: &str,
+        name: impl Fn(u16, &K) -> String,
+    ) -> Result<BTreeMap<String, V>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept: BTreeMap<String, V> = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, operator, state, worker)?.into_iter().rev() {
+                apply(&bytes, &section, &mut kept, |entries| Ok(name(worker, &decode(entries)?)), decode)?;
+            }
+            all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// The timers of all workers, by key.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn read_timers<K: Key + Debug>(
+        &self,
+        storage: &Storage,
+        operator: &str,
+        state: &str,
+        name: impl Fn(u16, &K) -> String,
+    ) -> Result<BTreeSet<String>, String> {
+        let mut all = BTreeSet::new();
+        for worker in 0..self.top().workers {
+            let mut kept: BTreeMap<String, ()> = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, operator, state, worker)?.into_iter().rev() {
+                let key = |entries: &mut &[u8]| {
+                    let key = name(worker, &decode(entries)?);
+                    decode::<i64>(entries).map(|time| format!("{key} at {time}"))
+                };
+                apply(&bytes, &section, &mut kept, key, |_| Ok(()))?;
+            }
+            let key = |text: String| text.split(" at ").next().unwrap_or_default().to_owned();
+            all.extend(kept.into_keys().map(key));
+        }
+        Ok(all)
+    }
+
+    /// The sections of one state of one worker, newest first, down to a full one.
+    fn sections(
+        &self,
+        storage: &Storage,
+        operator: &str,
+        state: &str,
+        worker: u16,
+    ) -> Result<Vec<(bytes::Bytes, StateSection)>, String> {
+        let by_id: BTreeMap<CheckpointId, &Manifest> = self.0.iter().map(|manifest| (manifest.id, manifest)).collect();
+        let mut sections = Vec::new();
+        let mut next = Some(self.top().id);
+        while let Some(id) = next {
+            let manifest = by_id.get(&id).ok_or_else(|| format!("checkpoint {id} is leant on and not in the chain"))?;
+            let restored = manifest.restored();
+            let Some(&vertex) = restored.vertex_of.get(operator) else { break };
+            let part = manifest.part(SubtaskId { vertex, index: worker });
+            let Some(blob) = part.and_then(|part| part.segment.as_ref()) else { break };
+            let bytes = storage.get(&blob.path).ok_or_else(|| format!("{} is missing", blob.path))?;
+            let footer = Footer::of(bytes).map_err(|error| format!("{}: {error}", blob.path))?;
+            let Some(section) = footer.state(operator, state) else { break };
+            next = section.base;
+            sections.push((bytes.clone(), section.clone()));
+        }
+        Ok(sections)
+    }
+}
+
+fn apply<V>(
+    bytes: &bytes::Bytes,
+    section: &StateSection,
+    kept: &mut BTreeMap<String, V>,
+    key: impl Fn(&mut &[u8]) -> Result<String, String>,
+    value: impl Fn(&mut &[u8]) -> Result<V, String>,
+) -> Result<(), String> {
+    for entry in &section.blocks {
+        let range = entry.piece.range();
+        let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
+        let (Ok(start), Ok(end)) = (start, end) else { return Err("a block lies nowhere".to_owned()) };
+        let block = entry.decode(bytes.slice(start..end)).map_err(|error| error.to_string())?;
+        for run in block.runs() {
+            let (_, mut entries) = run.map_err(|error| error.to_string())?;
+            while !entries.is_empty() {
+                let key = key(&mut entries)?;
+                match block.kind {
+                    BlockKind::Deletes => drop(kept.remove(&key)),
+                    BlockKind::Puts => drop(kept.insert(key, value(&mut entries)?)),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn decode<T: DeserializeOwned>(entries: &mut &[u8]) -> Result<T, String> {
+    rmp_serde::decode::from_read(entries).map_err(|error| error.to_string())
+}

@@ -1,0 +1,197 @@
+//! The jobs that are simulated: small, with every kind of edge, and made so that what they must yield is known.
+//!
+//! Every record carries where it came from and its number there. Where order is kept from a split to a sink, each key of each
+//! split has a chain of hashes, so that a lost, doubled or swapped record changes everything behind it.
+
+pub mod operators;
+mod plans;
+pub mod source;
+
+pub use plans::plan;
+
+use flott_runtime::testing::Random;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Key groups of all jobs: few, so that groups are full and split over the workers.
+pub const KEY_GROUPS: u16 = 16;
+/// Where the file sink writes.
+pub const OUTPUT: &str = "out";
+
+/// The one type of record.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Row {
+    /// The split it came from: 1000 times the source, plus the split.
+    pub origin: u32,
+    /// Its number there, from 0.
+    pub serial: u64,
+    /// Its key.
+    pub key: u64,
+    /// Behind a broadcast: which subtask's copy this is.
+    pub replica: u16,
+    /// How many rows of this key and origin came so far.
+    pub count: u64,
+    /// The chain of hashes over them.
+    pub chain: u64,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Row { origin, serial, key, replica, count, chain } = self;
+        write!(f, "{origin} {serial} {key} {replica} {count} {chain:x}")
+    }
+}
+
+impl Row {
+    /// Reads a line of the file sink.
+    #[must_use]
+    pub fn parse(line: &str) -> Option<Row> {
+        let mut fields = line.split(' ');
+        let mut number = || fields.next()?.parse::<u64>().ok();
+        let (origin, serial, key) = (u32::try_from(number()?).ok()?, number()?, number()?);
+        let (replica, count) = (u16::try_from(number()?).ok()?, number()?);
+        let chain = u64::from_str_radix(fields.next()?, 16).ok()?;
+        fields.next().is_none().then_some(Row { origin, serial, key, replica, count, chain })
+    }
+
+    /// Rows of one stream stay in order, if the job keeps order.
+    #[must_use]
+    pub fn stream(&self) -> (u32, u64, u16) {
+        (self.origin, self.key, self.replica)
+    }
+}
+
+/// What is kept for a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Rows so far.
+    pub count: u64,
+    /// The chain of hashes over them; where order is not kept, their sum.
+    pub chain: u64,
+}
+
+/// SplitMix64's finish: what chains and sums are made of.
+#[must_use]
+pub fn mix(number: u64) -> u64 {
+    Random::new(number).draw()
+}
+
+/// What the graph looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// A keyed tally behind a shuffle.
+    Count,
+    /// Two sources, one of which ends early, into one tally.
+    Union,
+    /// A tally, and another one behind a second shuffle.
+    TwoShuffles,
+    /// Round robin to a stateless vertex, then a tally that cares for no order.
+    Rebalance,
+    /// Every subtask gets everything.
+    Broadcast,
+    /// Every row waits for a processing-time timer of its own.
+    Timers,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Shape; 6] =
+        [Shape::Count, Shape::Union, Shape::TwoShuffles, Shape::Rebalance, Shape::Broadcast, Shape::Timers];
+
+    /// Whether rows of a stream reach the sink in order, in a run without failures.
+    #[must_use]
+    pub fn keeps_order(self) -> bool {
+        !matches!(self, Shape::Rebalance | Shape::Timers)
+    }
+}
+
+/// Where the rows go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SinkKind {
+    /// The file sink, on the file system in memory.
+    Files {
+        /// Another part is begun at so many bytes.
+        part_size: u64,
+    },
+    /// The memory sink.
+    Memory,
+}
+
+/// One job.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The graph.
+    pub shape: Shape,
+    /// Splits of each source.
+    pub splits: u32,
+    /// Rows of a whole split; some splits are shorter.
+    pub rows: u64,
+    /// Different keys.
+    pub keys: u64,
+    /// Every so manieth row of a split deletes the state of its key; 0: none does.
+    pub delete_every: u64,
+    /// Time between two rows of a split.
+    pub pause: Duration,
+    /// The source says that it ends by itself: its splits are read one after the other.
+    pub bounded: bool,
+    /// How long a timer waits.
+    pub timer: Duration,
+    /// The sink.
+    pub sink: SinkKind,
+    /// The next row that is read cannot be read: the attempt fails, the next one can.
+    pub fails_next: Arc<AtomicBool>,
+}
+
+impl Job {
+    /// The sources: their numbers.
+    #[must_use]
+    pub fn sources(&self) -> std::ops::Range<u32> {
+        if self.shape == Shape::Union { 0..2 } else { 0..1 }
+    }
+
+    /// The origins of a source.
+    pub fn origins(&self, source: u32) -> impl Iterator<Item = u32> + use<> {
+        (0..self.splits).map(move |split| source * 1_000 + split)
+    }
+
+    /// How many rows a split has.
+    #[must_use]
+    pub fn rows_of(&self, origin: u32) -> u64 {
+        let early = if origin >= 1_000 { 5 } else { 1 };
+        let quarters = 1 + mix(u64::from(origin) + self.rows) % 4;
+        (self.rows * quarters / 4 / early).max(2)
+    }
+
+    /// A row of a split.
+    #[must_use]
+    pub fn row(&self, origin: u32, serial: u64) -> Row {
+        let key = mix(serial ^ (u64::from(origin) << 32)) % self.keys;
+        Row { origin, serial, key, replica: 0, count: 0, chain: 0 }
+    }
+
+    /// Whether a row deletes what is kept for its key.
+    #[must_use]
+    pub fn deletes(&self, row: &Row) -> bool {
+        self.delete_every > 0 && row.serial % self.delete_every == self.delete_every - 1
+    }
+
+    /// What a row makes of what was kept for its key: what is kept then, and the row that goes on.
+    #[must_use]
+    pub fn tally(&self, before: Option<Tally>, row: &Row) -> (Option<Tally>, Row) {
+        if self.shape == Shape::Rebalance {
+            let Tally { count, chain } = before.unwrap_or_default();
+            let sum = chain.wrapping_add(mix(row.serial ^ (u64::from(row.origin) << 40)));
+            return (Some(Tally { count: count + 1, chain: sum }), row.clone());
+        }
+        if self.deletes(row) {
+            return (None, Row { count: 0, chain: 0, ..row.clone() });
+        }
+        let Tally { count, chain } = before.unwrap_or_default();
+        let kept = Tally { count: count + 1, chain: mix(chain ^ mix(row.serial) ^ row.chain) };
+        let out = Row { count: kept.count, chain: kept.chain, ..row.clone() };
+        (Some(kept), out)
+    }
+}

@@ -1,0 +1,147 @@
+//! Everything about a run that its seed decides before it begins: the job, the settings, the length of the trouble.
+
+use crate::faults::Faults;
+use crate::incidents::Incidents;
+use crate::jobs::{Job, KEY_GROUPS, Shape, SinkKind};
+use crate::mutation::Mutation;
+use flott_checkpoint::{Mode, Options, RestartOptions};
+use flott_runtime::attempt::WorkerOptions;
+use flott_runtime::job_manager::JobSettings;
+use flott_runtime::operator::Quantum;
+use flott_runtime::testing::Random;
+use flott_runtime::time::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When all runs begin.
+pub const BEGIN: Time = Time(1_000_000_000);
+
+/// A run, before it begins.
+pub struct Setup {
+    /// The seed.
+    pub seed: u64,
+    /// The rule that is broken, if one is.
+    pub mutation: Option<Mutation>,
+    /// The job.
+    pub job: Arc<Job>,
+    /// How many workers.
+    pub workers: u16,
+    /// The modes that the run's checkpoints are taken in.
+    pub modes: Vec<Mode>,
+    /// How every process runs the job.
+    pub settings: JobSettings,
+    /// When everything begins to go well.
+    pub heal_at: Time,
+    /// What goes wrong with calls and messages.
+    pub faults: Faults,
+    /// What goes wrong at named moments.
+    pub incidents: Incidents,
+    /// For everything else.
+    pub random: Random,
+}
+
+impl Setup {
+    /// What a seed says.
+    #[must_use]
+    pub fn new(seed: u64, mutation: Option<Mutation>) -> Setup {
+        let mut random = Random::new(seed ^ 0x5EED_F10D);
+        let faults = Faults::new(seed, &mut random);
+        let incidents = Incidents::new(seed, &mut random);
+        let exact = !random.one_in(3);
+        let mut modes = vec![Mode::Aligned, Mode::StopTheWorld];
+        if !exact {
+            modes = vec![Mode::AtLeastOnce, Mode::Aligned, Mode::StopTheWorld];
+        } else if random.one_in(2) {
+            modes.swap(0, 1);
+        }
+        let workers = 1 + u16::try_from(random.below(3)).expect("a small number");
+        let job = Arc::new(job(exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random));
+        let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
+        if incidents.rival {
+            settings.coordinator.retained = 1;
+        }
+        // Some runs must end while things still go wrong, for the end has messages of its own.
+        let of_the_end = ["closed", "order-close"].contains(&faults.favourite().0) || incidents.need_the_end();
+        let ends_in_trouble = seed.is_multiple_of(4) || of_the_end;
+        let trouble = Duration::from_millis(if ends_in_trouble { 30_000 } else { 800 + random.below(4_000) });
+        let heal_at = BEGIN.after(trouble);
+        Setup { seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
+    }
+
+    /// Whether the file system fails all the time: so that workers fail, and say so.
+    #[must_use]
+    pub fn has_bad_disk(&self) -> bool {
+        self.faults.favourite().0 == "failed"
+    }
+
+    /// Whether no checkpoint of the run is taken without alignment.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.modes.iter().all(|mode| mode.is_exact())
+    }
+}
+
+fn millis(least: u64, most: u64, random: &mut Random) -> Duration {
+    Duration::from_millis(least + random.below(most - least))
+}
+
+fn number(least: u64, most: u64, random: &mut Random) -> usize {
+    usize::try_from(least + random.below(most - least)).expect("a small number")
+}
+
+fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
+    let shape = Shape::ALL.get(number(0, 6, random)).copied().unwrap_or(Shape::Count);
+    let deletes = exact && shape != Shape::Rebalance && random.one_in(2);
+    let part_size = if random.one_in(3) { 200 + random.below(2_000) } else { u64::MAX };
+    let sink = if need_files || !random.one_in(3) { SinkKind::Files { part_size } } else { SinkKind::Memory };
+    Job {
+        shape,
+        splits: 1 + u32::try_from(random.below(4)).expect("a small number"),
+        rows: 30 + random.below(150),
+        keys: 1 + random.below(40),
+        delete_every: if deletes { 2 + random.below(9) } else { 0 },
+        pause: Duration::from_micros(1_000 + random.below(12_000)),
+        bounded: random.one_in(2),
+        timer: millis(1, 400, random),
+        sink,
+        fails_next: Arc::default(),
+    }
+}
+
+fn settings(workers: u16, mode: Mode, random: &mut Random) -> JobSettings {
+    let coordinator = Options {
+        mode,
+        interval: Some(millis(30, 250, random)),
+        timeout: millis(700, 2_000, random),
+        min_pause: Duration::ZERO,
+        tolerable_failures: u32::try_from(random.below(12)).expect("a small number"),
+        retained: 1 + u32::try_from(random.below(3)).expect("a small number"),
+        repeat: millis(50, 300, random),
+    };
+    let restart = RestartOptions {
+        first: Duration::from_millis(10),
+        longest: Duration::from_millis(300),
+        failures: 20,
+        ..RestartOptions::default()
+    };
+    let records = u32::try_from(1 + random.below(20)).expect("a small number");
+    let worker = WorkerOptions {
+        credit_window: number(1, 600, random),
+        batch_records: number(1, 12, random),
+        quantum: Quantum { time: Duration::from_secs(1), records },
+        scan_budget: number(4, 64, random),
+        segment_buffer: if random.one_in(3) { number(64, 600, random) } else { 8 << 20 },
+        progress_interval: millis(20, 200, random),
+        ..WorkerOptions::default()
+    };
+    JobSettings {
+        workers: Some(workers),
+        default_workers: workers,
+        key_groups: KEY_GROUPS,
+        coordinator,
+        restart,
+        settle_tries: 3 + u32::try_from(random.below(6)).expect("a small number"),
+        worker,
+        ..JobSettings::default()
+    }
+}
