@@ -57,9 +57,11 @@ fn cargo(directory: &tempfile::TempDir, target: &Path, arguments: &[&str]) -> Re
 
 /// User and system time of ended children, from the kernel's own account of this process (clock ticks of 10 ms).
 fn children_cpu() -> Result<f64, String> {
-    let stat = fs::read_to_string("/proc/self/stat").map_err(|error| format!("cannot read /proc/self/stat: {error}"))?;
+    let stat =
+        fs::read_to_string("/proc/self/stat").map_err(|error| format!("cannot read /proc/self/stat: {error}"))?;
     let after_name = stat.rsplit(')').next().unwrap_or_default();
-    let fields: Vec<f64> = after_name.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
+    let fields: Vec<f64> =
+        after_name.split_whitespace().skip(13).take(2).filter_map(|field| field.parse().ok()).collect();
     match fields[..] {
         [user, system] => Ok((user + system) / 100.0),
         _ => Err("/proc/self/stat has another form".into()),

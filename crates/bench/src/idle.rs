@@ -18,7 +18,9 @@ pub(crate) fn run(runs: usize) -> Result<Vec<Figure>, String> {
     let seen = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&seen);
     let job = Job::new("idle");
-    job.workers(WORKERS).checkpoint_dir(directory.path().to_string_lossy().into_owned()).checkpoint_interval(Duration::from_secs(1));
+    job.workers(WORKERS)
+        .checkpoint_dir(directory.path().to_string_lossy().into_owned())
+        .checkpoint_interval(Duration::from_secs(1));
     // All keys at once, then a record an hour: the source never ends.
     let keys = job.source("keys", Generator::new(KEYS, 1, |number, _| number).splits(SPLITS));
     let rest = job.source("rest", Generator::unbounded(1, |number, _| KEYS + number).rate(1.0 / 3_600.0));

@@ -21,7 +21,13 @@ pub(crate) struct Figure {
 
 impl Figure {
     /// A figure of several runs.
-    pub(crate) fn of(bench: &'static str, what: impl Into<String>, runs: &[f64], unit: &'static str, bar: Option<f64>) -> Figure {
+    pub(crate) fn of(
+        bench: &'static str,
+        what: impl Into<String>,
+        runs: &[f64],
+        unit: &'static str,
+        bar: Option<f64>,
+    ) -> Figure {
         let range = (runs.iter().copied().fold(f64::INFINITY, f64::min), runs.iter().copied().fold(0.0, f64::max));
         Figure { bench, what: what.into(), value: crate::measure::median(runs.to_vec()), range, unit, bar }
     }

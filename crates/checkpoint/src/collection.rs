@@ -3,11 +3,12 @@
 //! Before each batch the collector looks at the slot after its attempt's last one; if somebody else holds it, it stops for
 //! good. A collector that was stopped and continued then deletes at most the one batch it had been about to delete, and
 //! that batch is of a checkpoint that its own attempt, older than the live one, had already found expendable.
-//! Slot first, then manifest, then blobs: what the log names is whole at any moment.
+//! Newest checkpoint first, and of each slot first, then manifest, then blobs: what the log names is whole at any moment,
+//! with all that it builds on, wherever a collector is killed or a pin comes in between.
 
 use crate::ids::{AttemptId, CheckpointId, Slot};
 use crate::retention::{Recorded, Retention};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 #[cfg(test)]
 mod tests;
@@ -48,14 +49,16 @@ pub enum CollectEvent {
     ProbeFailed,
     /// The batch is deleted.
     Deleted,
-    /// It could not be deleted: the rest of this checkpoint waits for the next collection.
+    /// It could not be deleted: the rest of this checkpoint waits for the next collection, and while its slot is there, so
+    /// does what it builds on.
     DeleteFailed,
 }
 
 /// One collection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Collection {
-    batches: VecDeque<Batch>,
+    batches: VecDeque<(CheckpointId, Batch)>,
+    bases: BTreeMap<CheckpointId, CheckpointId>,
     over: Option<CollectAction>,
 }
 
@@ -64,13 +67,30 @@ impl Collection {
     /// attempts above `own`.
     #[must_use]
     pub fn new(retention: &Retention, own: AttemptId, highest: Slot) -> Collection {
+        let bases = retention.expendable.iter().filter_map(|known| Some((known.id, known.base?))).collect();
+        let mut collection = Collection { batches: VecDeque::new(), bases, over: None };
         let may_go =
-            |known: &&Recorded| known.attempt <= own && known.slot < highest && !retention.needed.contains(&known.id);
-        let batches = retention.expendable.iter().filter(may_go).flat_map(|known| {
+            |known: &Recorded| known.attempt <= own && known.slot < highest && !retention.needed.contains(&known.id);
+        let mut expendable: Vec<&Recorded> = retention.expendable.iter().collect();
+        // A base is older than what builds on it.
+        expendable.sort_by_key(|known| std::cmp::Reverse(known.id));
+        for known in &expendable {
             let (id, attempt) = (known.id, known.attempt);
-            [Batch::Slot(known.slot), Batch::Manifest(id, attempt), Batch::Blobs(id, attempt)]
-        });
-        Collection { batches: batches.collect(), over: None }
+            let batches = [Batch::Slot(known.slot), Batch::Manifest(id, attempt), Batch::Blobs(id, attempt)];
+            collection.batches.extend(batches.map(|batch| (id, batch)));
+        }
+        expendable.into_iter().filter(|known| !may_go(known)).for_each(|known| collection.spare(known.id));
+        collection
+    }
+
+    /// This checkpoint stays in the log: nothing of it and of what it builds on is deleted.
+    fn spare(&mut self, id: CheckpointId) {
+        let mut spared = BTreeSet::new();
+        let mut next = Some(id);
+        while let Some(id) = next.filter(|id| spared.insert(*id)) {
+            next = self.bases.get(&id).copied();
+        }
+        self.batches.retain(|(id, _)| !spared.contains(id));
     }
 
     /// The first request.
@@ -85,7 +105,7 @@ impl Collection {
         }
         match event {
             CollectEvent::Probed { foreign: false } => match self.batches.front() {
-                Some(&batch) => CollectAction::Delete(batch),
+                Some(&(_, batch)) => CollectAction::Delete(batch),
                 None => self.end(CollectAction::Done),
             },
             CollectEvent::Probed { foreign: true } | CollectEvent::ProbeFailed => self.end(CollectAction::Stopped),
@@ -94,9 +114,10 @@ impl Collection {
                 self.next()
             }
             CollectEvent::DeleteFailed => {
-                self.batches.pop_front();
-                while self.batches.front().is_some_and(|batch| !matches!(batch, Batch::Slot(_))) {
-                    self.batches.pop_front();
+                match self.batches.pop_front() {
+                    Some((id, Batch::Slot(_))) => self.spare(id),
+                    Some((failed, _)) => self.batches.retain(|(id, _)| *id != failed),
+                    None => {}
                 }
                 self.next()
             }

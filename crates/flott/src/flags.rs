@@ -50,7 +50,7 @@ pub(crate) struct Flags {
     /// How long a stop may take [default: 30s]
     #[arg(long, env = "FLOTT_STOP_TIMEOUT", value_name = "TIME", value_parser = parse_stop_timeout)]
     stop_timeout: Option<Duration>,
-    /// Directory for local working files [default: below the system's directory for temporary files]
+    /// Directory for local working files; heap state, which goes straight to the checkpoint directory, needs none
     #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
     work_dir: Option<PathBuf>,
     /// Events as JSON on stdout, one object a line

@@ -36,9 +36,25 @@ pub use stream::{Stream, Sunk};
 pub mod connector {
     //! Sources and sinks that come with flott, and the traits for writing others.
 
+    pub use flott_checkpoint::CheckpointId;
     pub use flott_runtime::connector::*;
     pub use flott_runtime::io::{Files, ReadFile, WriteFile};
     pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
     pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
     pub use flott_runtime::time::{Time, Timestamp};
+}
+
+/// The documents of the repository: their code is compiled and run with the tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/guide/first-job.md")]
+    struct FirstJob;
+    #[doc = include_str!("../../../docs/guide/checkpoints-and-guarantees.md")]
+    struct CheckpointsAndGuarantees;
+    #[doc = include_str!("../../../docs/guide/files.md")]
+    struct Files;
+    #[doc = include_str!("../../../docs/guide/operations.md")]
+    struct Operations;
 }

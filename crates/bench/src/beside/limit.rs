@@ -18,7 +18,8 @@ type Batch = Vec<(u64, u64)>;
 pub(crate) fn run(records: u64) -> f64 {
     let half = SecondHalf::of(records);
     let workers = u64::from(WORKERS);
-    let (senders, receivers): (Vec<SyncSender<Batch>>, Vec<Receiver<Batch>>) = (0..workers).map(|_| sync_channel(QUEUE)).unzip();
+    let (senders, receivers): (Vec<SyncSender<Batch>>, Vec<Receiver<Batch>>) =
+        (0..workers).map(|_| sync_channel(QUEUE)).unzip();
     std::thread::scope(|scope| {
         for receiver in receivers {
             let half = Arc::clone(&half);

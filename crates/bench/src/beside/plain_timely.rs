@@ -24,17 +24,15 @@ pub(crate) fn run(records: u64) -> f64 {
         let mut input = InputHandle::new();
         worker.dataflow::<u64, _, _>(|scope| {
             let route = Exchange::new(|key: &u64| hash_key(SEED, key).expect("a number has an encoding"));
-            scope
-                .input_from(&mut input)
-                .sink(route, "count", {
-                    let mut table: HashTable<(u64, u64)> = HashTable::new();
-                    move |(input, _)| {
-                        input.for_each(|_, batch: &mut Vec<u64>| {
-                            half.add(batch.len() as u64);
-                            batch.drain(..).for_each(|key| add(&mut table, key));
-                        });
-                    }
-                });
+            scope.input_from(&mut input).sink(route, "count", {
+                let mut table: HashTable<(u64, u64)> = HashTable::new();
+                move |(input, _)| {
+                    input.for_each(|_, batch: &mut Vec<u64>| {
+                        half.add(batch.len() as u64);
+                        batch.drain(..).for_each(|key| add(&mut table, key));
+                    });
+                }
+            });
         });
         let mut round = 0;
         for number in (index..records).step_by(peers as usize) {

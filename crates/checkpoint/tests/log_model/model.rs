@@ -2,8 +2,9 @@
 
 use crate::world::{Process, Run, Seat, Truth, World, checkpoint};
 use flott_checkpoint::{
-    Action as Order, AppendAction, AppendEvent, AppendOutcome, Contest, ContestAction, ContestEvent, ContestOptions,
-    CreateOutcome, Event, InUse, Incarnation, LogEntry, Restore, Slot, retain,
+    AppendAction, AppendEvent, AppendOutcome, Contest, ContestAction, ContestEvent, ContestOptions,
+    CoordinatorAction as Order, CoordinatorEvent as Event, CreateOutcome, InUse, Incarnation, LogEntry, Restore, Slot,
+    retain,
 };
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,9 @@
 
 use crate::model::{Coverage, TRIES};
 use flott_checkpoint::{
-    Ack, Action as Order, Append, AppendAction, AttemptId, CheckpointEntry, CheckpointId, Claim, Contest,
-    ContestAction, Coordinator, CreateOutcome, Event, Guarantee, LogEntry, Options, Origin, Recorded, RequestId, Slot,
-    SubtaskId,
+    Ack, Append, AppendAction, AttemptId, CheckpointEntry, CheckpointId, Claim, Contest, ContestAction, Coordinator,
+    CoordinatorAction as Order, CoordinatorEvent as Event, CreateOutcome, Guarantee, LogEntry, Options, Origin,
+    Recorded, RequestId, Slot, SubtaskId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -100,11 +100,11 @@ async fn only_the_retained_checkpoints_stay_and_start_slots_stay_for_ever() {
 }
 
 #[tokio::test]
-async fn slot_then_manifest_then_blobs_oldest_checkpoint_first() {
+async fn slot_then_manifest_then_blobs_newest_checkpoint_first() {
     let mut bench = Bench::new(full_checkpoints(3).await);
     bench.collect(1).await;
     let expected =
-        ["log/2.json", "manifests/1-1.json", "data/1/1-0.seg", "data/1/1-1.seg", "log/3.json", "manifests/2-1.json"];
+        ["log/3.json", "manifests/2-1.json", "data/1/2-0.seg", "data/1/2-1.seg", "log/2.json", "manifests/1-1.json"];
     assert_eq!(bench.deletions.iter().take(6).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
 }
 
@@ -133,7 +133,7 @@ async fn pinned_checkpoints_and_savepoints_stay() {
     let mut bench = Bench::new(job);
     bench.collect(1).await;
     let gone: Vec<&String> = bench.deletions.iter().filter(|path| path.starts_with("log/")).collect();
-    assert_eq!(gone, ["log/2.json", "log/5.json"], "checkpoints 1 and 4 of 5 with a pin on 2 and the savepoint 3");
+    assert_eq!(gone, ["log/5.json", "log/2.json"], "checkpoints 1 and 4 of 5 with a pin on 2 and the savepoint 3");
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn an_abandoned_branch_stays_until_the_new_one_has_a_checkpoint() {
     bench.job.checkpoint(Kind::Checkpoint, None).await;
     bench.collect(2).await;
     let gone: Vec<&String> = bench.deletions.iter().filter(|path| path.starts_with("log/")).collect();
-    assert_eq!(gone, ["log/2.json", "log/4.json", "log/5.json"], "2 is the parent of the newest and stays");
+    assert_eq!(gone, ["log/5.json", "log/4.json", "log/2.json"], "2 is the parent of the newest and stays");
 }
 
 #[tokio::test]
@@ -198,7 +198,7 @@ async fn a_fenced_collector_deletes_nothing_more_ever() {
         let batch = if stop == "data/" { 4 } else { bench.deletions.len() };
         assert_eq!(bench.deletions.len(), batch, "one batch at most");
         assert!(
-            bench.deletions.iter().all(|path| path.contains("/1-") || path == "log/2.json"),
+            bench.deletions.iter().all(|path| path.contains("/4-") || path == "log/5.json"),
             "{:?}",
             bench.deletions
         );
@@ -220,7 +220,7 @@ async fn a_newer_attempt_is_seen_although_the_slots_between_are_deleted() {
         bench.job.storage.serve(StorageRequest::Delete { path: layout::slot(Slot(slot)) }).await;
     }
     assert_eq!(bench.finish().await, Collected::Fenced);
-    assert_eq!(bench.deletions, ["log/2.json"]);
+    assert_eq!(bench.deletions, ["log/3.json"]);
 }
 
 #[tokio::test]
@@ -347,7 +347,7 @@ proptest! {
     }
 }
 
-/// Each slot's manifest is there, and each manifest that a slot names has its segments.
+/// Each slot's manifest is there, and each manifest that a slot names has its segments and its base.
 async fn whole(job: &SampleJob) {
     let paths: BTreeSet<String> = job.paths().await.into_iter().collect();
     let mut slots = BTreeMap::new();
@@ -362,5 +362,6 @@ async fn whole(job: &SampleJob) {
         let bytes = job.get(&entry.manifest).await.unwrap_or_else(|| panic!("slot {slot} names nothing"));
         let manifest = crate::manifest::Manifest::decode(&entry.manifest, &bytes).expect("sound");
         assert!(manifest.blobs().keys().all(|blob| paths.contains(*blob)), "slot {slot} is not whole");
+        assert!(manifest.base.is_none_or(|base| paths.contains(&base.path())), "slot {slot} lost its base");
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::attempt::Claim;
 use crate::error::{Error, ErrorKind, Result};
+use crate::heartbeat::Mark;
 use crate::io::{Answer, BlockingCall, answer};
 use crate::operator::{Context, Operator, Signal};
 use crate::record::Record;
@@ -33,6 +34,7 @@ pub(super) struct SinkOperator<W> {
     pub(super) operator: String,
     pub(super) writer: Rc<RefCell<WriterCell<W>>>,
     pub(super) written: Rc<Cell<u64>>,
+    pub(super) mark: Mark,
 }
 
 /// A writer, shared by the chain, which writes, and the subtask, which seals.
@@ -54,6 +56,7 @@ impl<W> Seal for WriterCell<W> {
 
 impl<T: Record, W: SinkWriter<T>> Operator<T> for SinkOperator<W> {
     fn on_record(&mut self, record: T, _: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        cx.enter(self.mark);
         let mut writer = self.writer.borrow_mut();
         writer.0.write(record).map_err(|error| error.at_operator(&self.operator))?;
         self.written.set(self.written.get() + 1);
@@ -153,7 +156,7 @@ impl SinkPort {
 
     /// A new incarnation begins; subtask 0 alone.
     pub(super) fn claim(&mut self, claim: Claim) {
-        self.duties.push_back(Duty::Claim { overwrite: claim.overwrite });
+        self.owe(Duty::Claim { overwrite: claim.overwrite });
         self.overwrite_after_commit = claim.overwrite;
     }
 
@@ -164,7 +167,14 @@ impl SinkPort {
 
     /// All restored tokens of the job are committed; subtask 0 alone.
     pub(super) fn clean(&mut self, restored: Vec<Token>) {
-        self.duties.push_back(Duty::Clean(restored));
+        self.owe(Duty::Clean(restored));
+    }
+
+    /// A sink that shows its output at once has nobody who could do it, and nothing to be done.
+    fn owe(&mut self, duty: Duty) {
+        if self.committer.is_some() {
+            self.duties.push_back(duty);
+        }
     }
 
     /// In the cut. What could not be prepared before is tried again from here on.
@@ -198,7 +208,7 @@ impl SinkPort {
             self.to_commit.extend(tokens.into_iter().map(|token| (epoch.id, token)));
         }
         if std::mem::take(&mut self.overwrite_after_commit) {
-            self.duties.push_back(Duty::Overwrite);
+            self.owe(Duty::Overwrite);
         }
     }
 

@@ -71,3 +71,11 @@ fn an_aborted_checkpoint_loses_no_output() {
         assert_eq!(run.counts(), expected(), "seed {seed}");
     }
 }
+
+#[test]
+fn a_sink_that_shows_its_output_at_once_has_nothing_to_claim_and_holds_nobody_up() {
+    for seed in 0..SEEDS {
+        let run = script::run_showing(seed, Mode::Aligned);
+        assert_eq!(run.counts(), expected(), "seed {seed}");
+    }
+}

@@ -116,9 +116,17 @@ impl Operator<Keyed<u64, u64>> for Count {
 /// Committed output, by token name.
 pub(super) type Committed = Arc<Mutex<BTreeMap<String, Vec<(u64, u64)>>>>;
 
-struct Collect(Committed);
+/// When the sink's output becomes visible.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shows {
+    Commits,
+    AtOnce,
+}
+
+struct Collect(Committed, Shows);
 
 struct Buffer {
+    shown: Option<Committed>,
     subtask: u16,
     attempt: u64,
     records: Vec<(u64, u64)>,
@@ -128,21 +136,29 @@ impl Sink<(u64, u64)> for Collect {
     type Writer = Buffer;
 
     fn open(&self, cx: &SinkContext) -> Result<Buffer> {
-        Ok(Buffer { subtask: cx.subtask, attempt: cx.attempt.0, records: Vec::new() })
+        Ok(Buffer {
+            shown: (self.1 == Shows::AtOnce).then(|| Arc::clone(&self.0)),
+            subtask: cx.subtask,
+            attempt: cx.attempt.0,
+            records: Vec::new(),
+        })
     }
 
     fn committer(&self, _: &SinkContext) -> Option<Arc<dyn Committer>> {
-        Some(Arc::new(Collect(Arc::clone(&self.0))))
+        (self.1 == Shows::Commits).then(|| Arc::new(Collect(Arc::clone(&self.0), self.1)) as Arc<dyn Committer>)
     }
 
     fn is_transactional(&self) -> bool {
-        true
+        self.1 == Shows::Commits
     }
 }
 
 impl SinkWriter<(u64, u64)> for Buffer {
     fn write(&mut self, record: (u64, u64)) -> Result<()> {
-        self.records.push(record);
+        match &self.shown {
+            Some(shown) => shown.lock().unwrap().entry("shown".into()).or_default().push(record),
+            None => self.records.push(record),
+        }
         Ok(())
     }
 
@@ -179,7 +195,7 @@ impl Committer for Collect {
     }
 }
 
-pub(super) fn plan(committed: &Committed) -> Plan {
+pub(super) fn plan(committed: &Committed, shows: Shows) -> Plan {
     let committed = Arc::clone(committed);
     let read = Vertex {
         name: "numbers".into(),
@@ -198,7 +214,7 @@ pub(super) fn plan(committed: &Committed) -> Plan {
         inputs: vec![0],
         outputs: vec![],
         build: Arc::new(move |builder| {
-            let next = builder.sink("out", &Collect(Arc::clone(&committed)))?;
+            let next = builder.sink("out", &Collect(Arc::clone(&committed), shows))?;
             let state = builder.value("count", "count")?;
             Ok(Box::new(Head::new(Box::new(Count { state, next }))))
         }),
@@ -215,7 +231,7 @@ pub(super) fn plan(committed: &Committed) -> Plan {
     let operators = vec![
         operator("numbers", 0, Role::Source { replayable: true, bounded: true }),
         operator("count", 1, Role::Stateful),
-        operator("out", 1, Role::Sink { transactional: true }),
+        operator("out", 1, Role::Sink { transactional: shows == Shows::Commits }),
     ];
     Plan { job: "count".into(), vertices: vec![read, count], edges: vec![edge], operators }
 }

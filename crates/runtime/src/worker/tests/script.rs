@@ -97,15 +97,22 @@ pub(super) fn run_with(
     from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
     credit_window: usize,
 ) -> Run {
-    let mut script = Script::begin(seed, mode, from, credit_window);
+    let mut script = Script::begin(seed, mode, from, credit_window, job::Shows::Commits);
     script.play(checkpoints, ending, seed);
     script.run
 }
 
 pub(super) fn run_aborting(seed: u64, mode: Mode) -> Run {
-    let mut script = Script::begin(seed, mode, None, 256);
+    let mut script = Script::begin(seed, mode, None, 256, job::Shows::Commits);
     script.aborts = 3;
     script.play(5, Ending::Finish, seed);
+    script.run
+}
+
+/// A new incarnation, with a sink that has no committer.
+pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
+    let mut script = Script::begin(seed, mode, None, 256, job::Shows::AtOnce);
+    script.play(2, Ending::Finish, seed);
     script.run
 }
 
@@ -115,6 +122,7 @@ impl Script {
         mode: Mode,
         from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
         credit_window: usize,
+        shows: job::Shows,
     ) -> Script {
         let committed = Committed::default();
         let (restore, storage) = from.map_or((None, BTreeMap::new()), |(restore, storage)| (Some(restore), storage));
@@ -131,14 +139,14 @@ impl Script {
         let base = restore.clone();
         let attempt_plan = Arc::new(Attempt {
             id: attempt,
-            plan: Arc::new(job::plan(&committed)),
+            plan: Arc::new(job::plan(&committed, shows)),
             workers: WORKERS,
             incarnation: "i".into(),
             key_seed: 7,
             key_groups: 128,
             first_checkpoint: CheckpointId(next_id),
             restore,
-            claim: None,
+            claim: Some(crate::attempt::Claim { overwrite: false }),
             options,
             world: World {
                 files: Arc::new(Nothing),
