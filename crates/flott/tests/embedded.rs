@@ -88,7 +88,9 @@ fn a_dropped_handle_cancels_its_job() {
     let job = Job::new("dropped");
     job.workers(1).checkpoint_dir(place.path().display().to_string());
     job.source("numbers", Generator::unbounded(1, |n, _| n).rate(1_000.0))
-        .inspect(move |_| drop(seen.fetch_add(1, Ordering::SeqCst)))
+        .inspect(move |_| {
+            seen.fetch_add(1, Ordering::SeqCst);
+        })
         .sink("out", MemorySink::new());
     let handle = job.spawn().expect("the job starts");
     let commands = handle.commands();
