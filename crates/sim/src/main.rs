@@ -3,6 +3,8 @@
 //! Exit codes: 0 if all is well, or if a broken rule was noticed; 1 if something was found, a pair was never hit, or a broken
 //! rule was not noticed; 2 for a wrong command line.
 
+#![forbid(unsafe_code)]
+
 use clap::Parser;
 use flott_sim::campaign::{Failure, Summary, run_seed, run_seeds};
 use flott_sim::mutation::Mutation;

@@ -96,8 +96,9 @@ impl Victim {
         let number = |name: &str| event.get(name).and_then(Value::as_u64);
         match event.get("event").and_then(Value::as_str) {
             Some("restored") => self.life.restored = number("checkpoint"),
-            Some("checkpoint") if event.get("status").and_then(Value::as_str) != Some("failed") => {
-                self.life.completed += 1
+            // The other status is `aborted`.
+            Some("checkpoint") if event.get("status").and_then(Value::as_str) == Some("completed") => {
+                self.life.completed += 1;
             }
             _ => {}
         }

@@ -1,3 +1,5 @@
+//! What the console prints at the start, at the end and in between. Words only: no job runs here.
+
 use super::*;
 use crate::run::CheckpointStatus;
 use flott_checkpoint::guarantee::{Path, of_path};

@@ -1,3 +1,5 @@
+//! The command line of a job: flags beside the job's own, their environment variables and their limits. No job runs here.
+
 use super::*;
 
 #[derive(Args, Debug)]

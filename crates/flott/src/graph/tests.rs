@@ -1,3 +1,5 @@
+//! What a graph freezes into: vertices, edges, names, and what is refused before the start. Nothing is run.
+
 use crate::graph::Frozen;
 use crate::{Error, Job, Stream};
 use flott_runtime::error::ErrorKind;

@@ -1,3 +1,5 @@
+//! Which setting wins, and which values are refused.
+
 use super::*;
 
 #[test]

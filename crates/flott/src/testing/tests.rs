@@ -1,3 +1,5 @@
+//! The test harness that users get, on small jobs: it must find what is wrong and pass what is right.
+
 use super::*;
 use crate::prelude::*;
 use std::collections::BTreeMap;

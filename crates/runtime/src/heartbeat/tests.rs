@@ -1,3 +1,5 @@
+//! Which operator and record a failure or a long step is blamed on.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! When the watch over the worker threads speaks up. Time is given, never waited for.
+
 use super::*;
 
 fn pulse(steps: u64) -> Pulse {

@@ -1,3 +1,5 @@
+//! The generator keeps its pace and resumes anywhere. The clock is given, never waited for.
+
 use super::*;
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::MemoryFiles;

@@ -1,3 +1,5 @@
+//! The memory source and sink, through the conformance suites of all sources and sinks.
+
 use super::*;
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::MemoryFiles;

@@ -1,3 +1,5 @@
+//! Names of part files are read back as they were made, and foreign names are not taken for ours.
+
 use super::*;
 use proptest::prelude::*;
 

@@ -1,3 +1,5 @@
+//! What the print sink writes, line by line, into a string instead of the terminal.
+
 use super::*;
 use crate::testing::connector_contexts::sink_context;
 use crate::testing::memory_files::MemoryFiles;

@@ -1,3 +1,5 @@
+//! The random numbers are the published sequence, for ever: a generator that resumes depends on it.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! Keys whose equality and encoding disagree are found.
+
 use super::*;
 use serde::{Deserialize, Serialize};
 

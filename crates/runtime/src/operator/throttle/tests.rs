@@ -1,3 +1,5 @@
+//! The throttle lets through what its rate says, whatever the number of subtasks. Time is given, never waited for.
+
 use super::*;
 
 /// Two subtasks that take whenever they may; how many records passed before `end`.

@@ -1,3 +1,5 @@
+//! The file system in memory that tests trust: it loses exactly what a power loss may take.
+
 use super::*;
 use std::collections::BTreeSet;
 
