@@ -223,8 +223,8 @@ fn stopped_after_its_log_slot_it_adds_nothing_to_a_job_that_was_started_over() {
         site.must_hold_one_run();
         let (slots, committed) = (site.log(), site.committed_files());
         zombie.go_on();
-        let code = zombie.end().code();
-        assert!(matches!(code, Some(3 | 5)), "{point}: {code:?}, {}", zombie.stderr());
+        // That its parts are gone is no damage, and no reason to start over once more.
+        zombie.must_end_with(3);
         assert_eq!(site.committed_files(), committed, "{point}");
         assert_eq!(site.log(), slots);
         site.must_verify();
