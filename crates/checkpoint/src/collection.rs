@@ -69,9 +69,8 @@ impl Collection {
     pub fn new(retention: &Retention, own: AttemptId, highest: Slot) -> Collection {
         let bases = retention.expendable.iter().filter_map(|known| Some((known.id, known.base?))).collect();
         let mut collection = Collection { batches: VecDeque::new(), bases, over: None };
-        let may_go = |known: &Recorded| {
-            known.attempt <= own && known.slot < highest && !retention.needed.contains(&known.id)
-        };
+        let may_go =
+            |known: &Recorded| known.attempt <= own && known.slot < highest && !retention.needed.contains(&known.id);
         let mut expendable: Vec<&Recorded> = retention.expendable.iter().collect();
         // A base is older than what builds on it.
         expendable.sort_by_key(|known| std::cmp::Reverse(known.id));

@@ -59,12 +59,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     }
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
-    let world = World {
-        files,
-        threads: Arc::new(OsThreads),
-        stdout: Arc::new(print),
-        heartbeats: heartbeats.clone(),
-    };
+    let world = World { files, threads: Arc::new(OsThreads), stdout: Arc::new(print), heartbeats: heartbeats.clone() };
     let entropy = entropy()?;
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()

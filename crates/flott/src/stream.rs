@@ -99,10 +99,10 @@ impl<T: Clone + Send + 'static> Stream<T> {
     }
 
     /// Any number of records out for each record in. The iterator is drained at once.
-    pub fn flat_map<I: IntoIterator>(self, f: impl Fn(T) -> I + Send + Sync + 'static) -> Stream<I::Item>
+    pub fn flat_map<I>(self, f: impl Fn(T) -> I + Send + Sync + 'static) -> Stream<I::Item>
     where
         I::Item: Clone + Send + 'static,
-        I: 'static,
+        I: IntoIterator + 'static,
     {
         let f = Arc::new(f);
         self.then("flat_map", move |mark, _, next| FlatMap::new(Arc::clone(&f), mark, next))

@@ -56,7 +56,8 @@ impl FromStr for Point {
         if let Some((_, point)) = NAMED.iter().find(|(name, _)| *name == text) {
             return Ok(*point);
         }
-        let step = text.strip_prefix("Step(").and_then(|rest| rest.strip_suffix(')')).and_then(|step| step.parse().ok());
+        let step =
+            text.strip_prefix("Step(").and_then(|rest| rest.strip_suffix(')')).and_then(|step| step.parse().ok());
         step.map(Point::Step).ok_or_else(|| {
             let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
             Error::refused(format!("`{text}` is no crash point; known are {} and Step(n)", known.join(", ")))
@@ -80,7 +81,8 @@ impl Crash {
     /// `Refused` for a point that there is none of.
     pub(super) fn from_environment() -> Result<Option<Arc<Crash>>> {
         let wish = |name: &str, signal| std::env::var(name).ok().map(|text| (text, signal));
-        let Some((text, signal)) = wish("FLOTT_CRASH_AT", Signal::KILL).or_else(|| wish("FLOTT_STOP_AT", Signal::STOP)) else {
+        let Some((text, signal)) = wish("FLOTT_CRASH_AT", Signal::KILL).or_else(|| wish("FLOTT_STOP_AT", Signal::STOP))
+        else {
             return Ok(None);
         };
         let (done, requests) = (AtomicBool::new(false), AtomicU64::new(0));

@@ -9,9 +9,9 @@ use crate::attempt::{Attempt, Restore};
 use crate::control::{BlobRef, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
+use crate::key::KeySpace;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
-use crate::key::KeySpace;
 use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
@@ -193,7 +193,8 @@ impl Restoring {
         for manifest in restore.manifests.values() {
             let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
             if let Some(blob) = own.filter_map(|part| part.segment.as_ref()).next() {
-                let footer = self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
+                let footer =
+                    self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
                 chain.paths.push(blob.path.clone());
                 chain.footers.push(vec![footer.clone()]);
             }
@@ -257,7 +258,9 @@ impl Blocks {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
-                table.restore(&block, groups).map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
+                table
+                    .restore(&block, groups)
+                    .map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
             }
             Piece::Blob { path, operator, piece, last } => {
                 let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
@@ -295,7 +298,8 @@ fn plan_table(
     if let Some(section) = newest.and_then(|footer| footer.state(&stored.operator, &stored.state)) {
         table.borrow_mut().expect(&section.declaration).map_err(|error| unusable(error.to_string()))?;
     }
-    let plan = restore_plan(&chain.footers, &stored, space.owned.clone()).map_err(|error| unusable(error.to_string()))?;
+    let plan =
+        restore_plan(&chain.footers, &stored, space.owned.clone()).map_err(|error| unusable(error.to_string()))?;
     for Apply { link, block, groups, .. } in plan {
         let path = chain.paths.get(link).expect("a plan names links of its chain").clone();
         blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
