@@ -18,8 +18,10 @@ fn tokens(lines: Stream<String>) -> Stream<String> {
     lines.flat_map(|line| words(&line)).filter(|word| !word.is_empty())
 }
 
+type Shapes = (Stream<(String, u64)>, Stream<u64>, Stream<(bool, u64)>);
+
 /// Each on its own line: the closure's argument types come from the stream, its state from the declaration.
-fn shapes(lines: Stream<String>, more: Stream<String>) -> (Stream<(String, u64)>, Stream<u64>, Stream<(bool, u64)>) {
+fn shapes(lines: Stream<String>, more: Stream<String>) -> Shapes {
     let words = tokens(lines.union(more));
     let counts = words.clone().key_by(|word| word.clone()).fold("count", 0u64, |count, _word| *count += 1);
     let hits = words

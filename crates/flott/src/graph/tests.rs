@@ -65,8 +65,11 @@ fn refusal(build: impl FnOnce(&Job)) -> String {
     error.to_string()
 }
 
+/// From, to, input, how.
+type Edges = Vec<(u16, u16, u8, Partitioning)>;
+
 /// Vertices by name, edges as (from, to, input, partitioning).
-fn shape(plan: &Plan) -> (Vec<&str>, Vec<(u16, u16, u8, Partitioning)>) {
+fn shape(plan: &Plan) -> (Vec<&str>, Edges) {
     let names = plan.vertices.iter().map(|vertex| vertex.name.as_str()).collect();
     (names, plan.edges.iter().map(|edge| (edge.from, edge.to, edge.input, edge.partitioning)).collect())
 }
@@ -196,7 +199,7 @@ fn skipped_records_are_counted_under_the_operator_s_label() {
         let parse = |n: u64| u8::try_from(n);
         source(job)
             .try_map(crate::OnError::Skip, parse)
-            .try_map(crate::OnError::Fail, |n| Ok::<_, Error>(n))
+            .try_map(crate::OnError::Fail, Ok::<_, Error>)
             .sink("out", PlannedSink);
     });
     let labels: Vec<_> = frozen.unwrap().skipped.into_iter().map(|skipped| skipped.operator).collect();
