@@ -179,6 +179,7 @@ fn stopped_between_listing_and_start_it_does_not_win_with_a_slot_that_retention_
         let emptied = |slot: &u64| !site.has_slot(*slot);
         (site.head() > hole && (2..=hole).all(|slot| emptied(&slot))).then_some(())
     });
+    log.look(&site);
     late.go_on();
     owner.must_end_with(3);
     late.must_end_with(0);

@@ -83,7 +83,9 @@ impl Site {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
         }
-        command.args(["--json", "--workers", "2", "--checkpoint-interval", "20ms"]);
+        command.args(["--json", "--workers", "2"]);
+        // A flag overrules it.
+        command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
         command.arg("--input").arg(self.path("input-*.txt"));
         command.arg("--output").arg(self.output());
         command.arg("--checkpoint-dir").arg(self.path("checkpoints"));
@@ -131,7 +133,7 @@ impl Site {
         slots.max().unwrap_or(0)
     }
 
-    /// Everything in the job's checkpoint directory but the history, by path.
+    /// Everything in the job's checkpoint directory but the history and what is being written (`#`), by path.
     pub(crate) fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         let mut objects = BTreeMap::new();
         let mut left = vec![PathBuf::new()];
@@ -140,7 +142,7 @@ impl Site {
                 let path = below.join(entry.file_name());
                 if entry.path().is_dir() {
                     left.push(path);
-                } else if !path.starts_with("history") {
+                } else if !path.starts_with("history") && !path.to_string_lossy().contains('#') {
                     objects.insert(path.display().to_string(), fs::read(entry.path()).expect("read"));
                 }
             }
