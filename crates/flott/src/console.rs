@@ -152,8 +152,8 @@ fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
             let interval = humantime::format_duration(opening.interval);
             format!("checkpoints: {}, each {interval}, in {directory}", opening.mode)
         }
-        None => "checkpoints are off: output is committed once, at the end; after a failure the job starts over \
-                 (--checkpoint-dir turns them on)"
+        None => "checkpoints are off: output is committed once, at the end; a failure or a stop ends the job, and nothing of it \
+                 is kept (--checkpoint-dir turns them on)"
             .to_owned(),
     });
     lines.push(format!("guarantee: {}", of_job(&opening.paths)));
@@ -171,6 +171,9 @@ fn closing_lines(opening: &Opening, report: &Report) -> Vec<String> {
     let mut lines = vec![match report.ended {
         Ended::Finished => format!("finished{at}{output}: {counts}"),
         Ended::FinishedBefore => format!("finished{at}{output}; --restore none --overwrite starts over"),
+        Ended::Stopped if report.checkpoint.is_none() => {
+            format!("stopped without a checkpoint: {counts}; nothing was committed, and nothing is kept of this run")
+        }
         Ended::Stopped => format!("stopped{at}: {counts}; started again, the job goes on from there"),
         Ended::Cancelled => format!("stopped at once, without a checkpoint: {counts}"),
     }];

@@ -50,7 +50,7 @@ pub(crate) struct Flags {
     /// How long a stop may take [default: 30s]
     #[arg(long, env = "FLOTT_STOP_TIMEOUT", value_name = "TIME", value_parser = parse_stop_timeout)]
     stop_timeout: Option<Duration>,
-    /// Directory for local working files; heap state, which goes straight to the checkpoint directory, needs none
+    /// Directory for local working files; without effect in this version, which writes checkpoints straight to their directory
     #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
     work_dir: Option<PathBuf>,
     /// Events as JSON on stdout, one object a line
@@ -58,7 +58,8 @@ pub(crate) struct Flags {
     json: bool,
 }
 
-/// A job's whole command line: its own arguments and those of every job.
+// A job's whole command line: its own arguments and those of every job. No doc comments here and below: clap would open the
+// help with them. Those of a job's own arguments do open it.
 #[derive(Parser, Debug)]
 struct CommandLine<A: Args> {
     #[command(flatten)]
@@ -67,7 +68,7 @@ struct CommandLine<A: Args> {
     flags: Flags,
 }
 
-/// A job without arguments of its own.
+// A job without arguments of its own.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct NoArguments {}
 
@@ -87,7 +88,9 @@ pub(crate) fn from_environment(job: &str) -> Result<Settings, clap::Error> {
 fn command<A: Args>(job: &str) -> Command {
     let command = CommandLine::<A>::command().name(job.to_owned()).no_binary_name(false);
     command.after_help(
-        "The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once.",
+        "The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once. \
+         Exit codes: 0 finished, or stopped with a final checkpoint; 1 failed, or stopped without one; 2 refused; 3 fenced; \
+         4 the checkpoint does not fit; 5 output cannot be made whole; 130 ended at once.",
     )
 }
 

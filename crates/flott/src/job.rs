@@ -116,7 +116,7 @@ setters! {
     overwrite(bool);
     /// How long a stop may take; as `--stop-timeout`. Default 30 s.
     stop_timeout(Duration);
-    /// Local working files; as `--work-dir`. Heap state, which goes straight to the checkpoint directory, needs none.
+    /// Local working files; as `--work-dir`. It has no effect in this version: a local checkpoint directory is written directly.
     work_dir(impl Into<PathBuf>), into;
     /// Events as JSON lines on stdout; as `--json`.
     json(bool);

@@ -8,7 +8,6 @@ use flott_runtime::key::Key;
 use flott_runtime::operator::fold::{Fold, Reduce};
 use flott_runtime::operator::key_by::{KeyBy, KeyOf, hash_of};
 use flott_runtime::operator::process::{BoxError, Out, Process, State, Value};
-use flott_runtime::operator::round_trip::checked;
 use flott_runtime::operator::{Head, Next};
 use flott_runtime::plan::{BuildChain, Partitioning, Role, StatePlan};
 use flott_runtime::record::{Keyed as KeyedRecord, Record};
@@ -112,7 +111,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let edge = job.graph(|graph| graph.edge::<KeyedRecord<K, T>>(stream.vertex, vertex, Partitioning::Hash));
         let label = format!("key_by before {name}");
         stream.output.attach(Arc::new(move |builder| {
-            let outlet = checked(builder.outlet(edge, Partitioner::Hash(hash_of::<K, T>)));
+            let outlet = builder.outlet(edge, Partitioner::Hash(hash_of::<K, T>));
             let mark = builder.mark(&label);
             Ok(Box::new(KeyBy::new(Arc::clone(&key), builder.key_seed(), &label, mark, outlet)))
         }));

@@ -13,8 +13,14 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::promises;
 use std::process::exit;
 
+#[cfg(test)]
+mod tests;
+
 /// The exit code of a second Ctrl-C.
 const INTERRUPTED: i32 = 130;
+
+/// The exit code of a stop that took no checkpoint: what was done is lost, as with a failure.
+const STOPPED_WITHOUT_CHECKPOINT: i32 = 1;
 
 /// Runs a job as a program: reads the command line that every job has, runs what `build` describes, and ends the process
 /// with its exit code if that is not 0. Returns when the job has finished, or has stopped with a final checkpoint.
@@ -48,24 +54,28 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     let job = Job::new(name);
     build(own, &job);
     log_to_stderr();
-    match begin(&job, flags).and_then(|handle| {
-        listen_for_signals(&handle);
+    match begin(&job, flags).and_then(|(handle, checkpoints)| {
+        listen_for_signals(&handle, checkpoints);
         handle.wait()
     }) {
         Ok(Report { ended: Ended::Cancelled, .. }) => exit(INTERRUPTED),
+        // Nothing was committed: not what code 0 stands for. The console has said so.
+        Ok(Report { ended: Ended::Stopped, checkpoint: None, .. }) => exit(STOPPED_WITHOUT_CHECKPOINT),
         Ok(_) => Ok(()),
         Err(error) => exit(i32::from(error.kind().exit_code())),
     }
 }
 
-/// Starts the job; a refusal is told here, everything later by the console.
-fn begin(job: &Job, flags: Settings) -> Result<JobHandle> {
+/// Starts the job, and says whether it takes checkpoints; a refusal is told here, everything later by the console.
+fn begin(job: &Job, flags: Settings) -> Result<(JobHandle, bool)> {
     let start = || {
         let settings = flags.over(job.settings.borrow().clone());
         let frozen = job.freeze()?;
         run::manager_settings(&settings, &frozen.plan)?;
         let opening = opening(job, &frozen, &settings)?;
-        run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))
+        let checkpoints = opening.checkpoint_dir.is_some();
+        let handle = run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))?;
+        Ok((handle, checkpoints))
     };
     start().inspect_err(|error| write_log(&failure_line(error)))
 }
@@ -90,12 +100,25 @@ fn opening(job: &Job, frozen: &Frozen, settings: &Settings) -> Result<Opening> {
         interval: settings.checkpoint_interval.or(defaults.interval).unwrap_or_default(),
         paths,
         outputs: frozen.outputs.clone(),
-        warnings: frozen.warnings.clone(),
+        warnings: warnings(frozen, flott_timely::PANICS_END_ONLY_THE_ATTEMPT),
     })
 }
 
+/// What the user should know before the job runs.
+fn warnings(frozen: &Frozen, panics_end_only_the_attempt: bool) -> Vec<String> {
+    let mut warnings = frozen.warnings.clone();
+    if !panics_end_only_the_attempt {
+        warnings.push(
+            "this program is built with panic = \"abort\": restarts after a panic are off, a panic ends the process, and only \
+             a supervisor can start it again"
+                .to_owned(),
+        );
+    }
+    warnings
+}
+
 /// The first signal stops with a final checkpoint, the second ends the process at once.
-fn listen_for_signals(handle: &JobHandle) {
+fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
     let commands = handle.commands();
     handle.spawn(async move {
         let Ok(mut signals) = Signals::new() else {
@@ -103,7 +126,8 @@ fn listen_for_signals(handle: &JobHandle) {
             return;
         };
         signals.next().await;
-        write_log("stopping with a final checkpoint; Ctrl-C again ends at once");
+        let how = if checkpoints { "with a final checkpoint" } else { "without a checkpoint" };
+        write_log(&format!("stopping {how}; Ctrl-C again ends at once"));
         commands.stop();
         signals.next().await;
         exit(INTERRUPTED);
@@ -173,8 +197,8 @@ impl Job {
         let environment = flags::from_environment(self.name()).map_err(|error| Error::refused(error.to_string()))?;
         let settings = environment.over(self.settings.borrow().clone());
         let frozen = self.freeze()?;
-        opening(self, &frozen, &settings)?;
-        for warning in &frozen.warnings {
+        let opening = opening(self, &frozen, &settings)?;
+        for warning in &opening.warnings {
             tracing::warn!(target: "flott", "{warning}");
         }
         run::start(frozen, &settings, Box::new(run::Quiet))

@@ -9,7 +9,6 @@ use flott_runtime::operator::filter::Filter;
 use flott_runtime::operator::flat_map::FlatMap;
 use flott_runtime::operator::inspect::Inspect;
 use flott_runtime::operator::map::Map;
-use flott_runtime::operator::round_trip::checked;
 use flott_runtime::operator::throttle::{Bucket, Throttle};
 use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
 use flott_runtime::operator::{Next, Operator};
@@ -217,7 +216,7 @@ impl<T: Record> Stream<T> {
     /// Leads the stream into another chain.
     fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
         let edge = self.job.graph(|graph| graph.edge::<T>(self.vertex, to, partitioning));
-        self.output.attach(Arc::new(move |builder| Ok(checked(builder.outlet(edge, partitioner())))));
+        self.output.attach(Arc::new(move |builder| Ok(builder.outlet(edge, partitioner()))));
     }
 }
 

@@ -9,6 +9,7 @@ pub mod calls;
 pub mod clock;
 pub mod entropy;
 pub mod files;
+pub mod net;
 pub mod runtime;
 pub mod storage;
 pub mod threads;
@@ -120,7 +121,7 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// `NotFound`, or as the system says.
     fn info(&self, path: &Path) -> io::Result<FileInfo>;
-    /// The names in a directory, sorted.
+    /// The names in a directory, sorted. Names that are not UTF-8 are left out: no connector makes such names.
     ///
     /// # Errors
     /// As the system says.

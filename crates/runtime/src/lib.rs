@@ -19,6 +19,7 @@ pub mod job_manager;
 pub mod key;
 pub mod layout;
 pub mod manifest;
+mod messagepack;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 pub mod operator;

@@ -184,7 +184,7 @@ impl Manifest {
     /// All blobs that it names, by path. A segment that several subtasks share is there once.
     #[must_use]
     pub fn blobs(&self) -> BTreeMap<&str, &BlobRef> {
-        self.parts.iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
+        blobs(&self.parts)
     }
 
     /// Whether no part builds on another checkpoint.
@@ -196,7 +196,7 @@ impl Manifest {
     /// The bytes of all blobs that it names.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.blobs().values().fold(0, |sum, blob| sum.saturating_add(blob.length))
+        blob_bytes(&self.parts)
     }
 
     /// What workers need of it for a restore.
@@ -322,6 +322,15 @@ impl Manifest {
     pub fn part(&self, subtask: SubtaskId) -> Option<&SubtaskPart> {
         self.parts.iter().find(|part| part.subtask == subtask)
     }
+}
+
+/// The bytes of all blobs that parts of one checkpoint name, each blob once however many subtasks share it.
+pub(crate) fn blob_bytes<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> u64 {
+    blobs(parts).values().fold(0, |sum, blob| sum.saturating_add(blob.length))
+}
+
+fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> BTreeMap<&'a str, &'a BlobRef> {
+    parts.into_iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
 }
 
 impl From<Role> for ManifestRole {

@@ -23,7 +23,6 @@ pub mod inspect;
 pub mod key_by;
 pub mod map;
 pub mod process;
-pub mod round_trip;
 pub mod throttle;
 pub mod try_map;
 

@@ -131,7 +131,7 @@ pub struct StatePlan {
     pub name: String,
     /// `value` or `timers` (later: `list`, `map`).
     pub kind: String,
-    /// The shape of the key type; keys cannot evolve.
+    /// The shape of the key type, as [`crate::key::Shape::of_type`] finds it; keys cannot evolve.
     pub key: String,
     /// The shape of the value type, for messages.
     pub value: String,

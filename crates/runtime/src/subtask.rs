@@ -1,7 +1,7 @@
 //! A subtask: one parallel instance of a chain, with its gate, its outputs, its state, and its part in every checkpoint.
 //!
 //! The step loop is the only place that obeys the checkpoint algorithms: it raises their events (a barrier entered a queue,
-//! a barrier is next, a checkpoint is over) and does what they say ([`obey`](self::obey)). A subtask never blocks, owns no
+//! a barrier is next, a checkpoint is over) and does what they say (`subtask/obey.rs`). A subtask never blocks, owns no
 //! thread, reads no clock but the one it is handed, and does no I/O: what it wants goes into the outbox.
 
 mod builder;

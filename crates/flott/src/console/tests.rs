@@ -37,6 +37,7 @@ fn the_start_says_guarantee_and_warnings() {
     }
     let lines = opening_lines(&opening(true, None), &status()).join("\n");
     assert!(lines.contains("checkpoints are off") && lines.contains("guarantee: none"), "{lines}");
+    assert!(lines.contains("a failure or a stop ends the job") && !lines.contains("starts over"), "{lines}");
 }
 
 #[test]
@@ -76,4 +77,20 @@ fn the_progress_line_is_that_of_the_contract() {
     let line = progress.line(at(10), &status, false);
     assert_eq!(line.as_deref(), Some("in 1.2M/s out 900.0k/s | checkpoint 42 ok 18 ms, 3 s ago | restarts 0"));
     assert_eq!(progress.line(at(11), &status, false), None, "once in 10 s");
+}
+
+#[test]
+fn a_stop_promises_to_go_on_only_from_a_checkpoint() {
+    let stopped = |checkpoint| Report {
+        ended: Ended::Stopped,
+        checkpoint,
+        records_in: 5,
+        records_out: 4,
+        restarts: 0,
+        skipped: BTreeMap::new(),
+    };
+    let with = closing_lines(&opening(true, Some("ck")), &stopped(Some(CheckpointId(9)))).join("");
+    assert!(with.contains("stopped at checkpoint 9") && with.contains("goes on from there"), "{with}");
+    let without = closing_lines(&opening(true, None), &stopped(None)).join("");
+    assert!(without.contains("nothing was committed") && !without.contains("goes on"), "{without}");
 }

@@ -95,3 +95,17 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
 fn the_command_line_is_well_formed() {
     command::<Own>("job").debug_assert();
 }
+
+#[test]
+fn the_help_opens_with_the_usage_or_with_what_the_job_says_of_itself() {
+    /// Counts what it is given.
+    #[derive(Args, Debug)]
+    struct Told {
+        /// Where to read.
+        #[arg(long)]
+        input: Option<String>,
+    }
+    let help = |mut command: Command| command.render_help().to_string();
+    assert!(help(command::<NoArguments>("job")).starts_with("Usage: job"), "{}", help(command::<NoArguments>("job")));
+    assert!(help(command::<Told>("job")).starts_with("Counts what it is given"), "{}", help(command::<Told>("job")));
+}

@@ -88,7 +88,7 @@ pub enum Ended {
     Finished,
     /// It had finished before this process began.
     FinishedBefore,
-    /// It was told to stop, and took its final checkpoint.
+    /// It was told to stop, and took its final checkpoint; with checkpoints off it committed nothing.
     Stopped,
     /// It was told to stop at once.
     Cancelled,

@@ -256,7 +256,7 @@ impl<T: Record> Committer for MemoryCommitter<T> {
     }
 
     fn commit(&self, token: &Token) -> Result<()> {
-        let (epoch, records): (Epoch, Vec<T>) = rmp_serde::from_slice(&token.payload).map_err(|error| {
+        let (epoch, records): (Epoch, Vec<T>) = crate::messagepack::from_slice(&token.payload).map_err(|error| {
             Error::unusable(format!("token `{}` of a memory sink cannot be read: {error}", token.name))
         })?;
         let mut output = self.output.lock();

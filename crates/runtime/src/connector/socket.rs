@@ -6,22 +6,18 @@
 
 use super::file_bytes::MAX_RECORD_BYTES;
 use crate::error::{Error, Result};
+use crate::io::net::Connection;
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
 use crate::time::Time;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
 
 /// So many bytes of lines may wait for the worker.
 const QUEUE_BYTES: usize = 256 << 10;
-
-/// How long one address is tried.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A source of the lines that come over one TCP connection. UTF-8; `\n` or `\r\n` ends a line.
 #[derive(Clone, Debug)]
@@ -80,7 +76,7 @@ struct Queue {
     /// The reader found the queue empty and waits.
     waiting: bool,
     /// To wake a thread that waits for the peer.
-    connection: Option<TcpStream>,
+    connection: Option<Connection>,
 }
 
 impl Shared {
@@ -112,35 +108,20 @@ impl Shared {
 
 /// The body of the thread.
 fn receive(address: &str, shared: &Shared) {
-    let end = match connect(address) {
-        Ok(connection) => receive_lines(address, connection, shared),
-        Err(error) => Err(error),
-    };
-    shared.end(end);
-}
-
-fn connect(address: &str) -> Result<TcpStream> {
-    let failed = |error: std::io::Error| {
+    let connected = Connection::open(address).map_err(|error| {
         Error::failed(format!("cannot connect to {address}: {error}")).hint("is the other side listening?")
-    };
-    let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
-    for resolved in address.to_socket_addrs().map_err(failed)? {
-        match TcpStream::connect_timeout(&resolved, CONNECT_TIMEOUT) {
-            Ok(connection) => return Ok(connection),
-            Err(error) => last = error,
-        }
-    }
-    Err(failed(last))
+    });
+    shared.end(connected.and_then(|connection| receive_lines(address, connection, shared)));
 }
 
-fn receive_lines(address: &str, connection: TcpStream, shared: &Shared) -> Result<()> {
+fn receive_lines(address: &str, connection: Connection, shared: &Shared) -> Result<()> {
     let lost = |error: std::io::Error| Error::failed(format!("the connection to {address} broke: {error}"));
     {
         let mut queue = shared.lock();
         if queue.closed {
             return Ok(());
         }
-        queue.connection = Some(connection.try_clone().map_err(lost)?);
+        queue.connection = Some(connection.another().map_err(lost)?);
     }
     let mut input = BufReader::with_capacity(64 << 10, connection);
     for line in 1u64.. {
@@ -206,8 +187,7 @@ impl Drop for SocketReader {
         let mut queue = self.shared.lock();
         queue.closed = true;
         if let Some(connection) = queue.connection.take() {
-            // Fails only if the connection is gone, which is what is wanted.
-            let _ = connection.shutdown(Shutdown::Both);
+            connection.close();
         }
         self.shared.room.notify_one();
     }

@@ -31,11 +31,8 @@ impl Files for OsFiles {
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(directory)? {
-            let name = entry?.file_name().into_string().map_err(|name| {
-                let text = format!("a name in {} is not UTF-8: {}", directory.display(), name.display());
-                io::Error::new(io::ErrorKind::InvalidData, text)
-            })?;
-            names.push(name);
+            // Another name cannot be ours, and must not stand in the way of those that are.
+            names.extend(entry?.file_name().into_string().ok());
         }
         names.sort_unstable();
         Ok(names)

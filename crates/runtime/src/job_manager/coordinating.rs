@@ -7,6 +7,7 @@ use super::running::{End, Note, Running, Stage, source_subtasks, subtasks};
 use super::{JobEvent, Outcome};
 use crate::control::{Order, SubtaskPart};
 use crate::error::{Error, Result};
+use crate::manifest::blob_bytes;
 use crate::time::Time;
 use flott_checkpoint::{
     Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure,
@@ -119,10 +120,14 @@ impl Running {
         self.recorder = None;
     }
 
-    fn note(&mut self, tried: Tried, cx: &mut Cx<'_>) {
+    fn note(&mut self, mut tried: Tried, cx: &mut Cx<'_>) {
         let id = tried.barrier.id;
         let completed = self.recorder.as_ref().map(|recorder| recorder.completed().clone());
         let completed = completed.filter(|completed| completed.barrier.id == id);
+        if let (Ended::Completed { bytes, .. }, Some(completed)) = (&mut tried.outcome, &completed) {
+            // Subtasks of a worker share a segment; each of them has acked the whole of it.
+            *bytes = blob_bytes(completed.parts.iter().map(|ack| &ack.part));
+        }
         if cx.desk.settings.checkpoints {
             cx.tell(match &tried.outcome {
                 Ended::Completed { bytes, .. } => JobEvent::Completed {

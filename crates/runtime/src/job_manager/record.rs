@@ -3,7 +3,8 @@
 use crate::attempt::Attempt;
 use crate::control::SubtaskPart;
 use crate::manifest::{BaseEntry, KeySeed, Manifest, ManifestTimings};
-use flott_checkpoint::Completed;
+use crate::plan::Role;
+use flott_checkpoint::{Completed, Guarantee};
 
 /// The manifest of a checkpoint of which every part is durable.
 pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntry>, attempt: &Attempt) -> Manifest {
@@ -18,7 +19,7 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntr
         key_groups: attempt.key_groups,
         kind: barrier.kind,
         mode: barrier.mode,
-        guarantee: completed.guarantee,
+        guarantee: completed.guarantee.min(of_sources(attempt)),
         parent: completed.parent,
         base: base.filter(|_| !completed.full),
         finished: completed.finished,
@@ -31,4 +32,11 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntr
         edges,
         parts: completed.parts.iter().map(|part| part.part.clone()).collect(),
     }
+}
+
+/// What a restore is worth as far as the sources go: what one of them gives out after the cut is lost if it cannot be read
+/// again, and no later checkpoint of this line gets it back.
+fn of_sources(attempt: &Attempt) -> Guarantee {
+    let all = attempt.plan.operators.iter().all(|o| !matches!(o.role, Role::Source { replayable: false, .. }));
+    if all { Guarantee::ExactlyOnce } else { Guarantee::AtMostOnce }
 }

@@ -1,9 +1,10 @@
-//! The shape of a key or value type, found by watching one value being serialized.
+//! The shape of a key or value type, found by watching one value being serialized, or the type being deserialized.
 //!
 //! A manifest holds the shape of each key type, and a restore compares: a key type cannot change, because its hash
 //! decides where its state lies (design D9). One value may not show everything (an absent option, an unused variant),
 //! so shapes have holes, merge, and agree if nothing in them contradicts.
 
+mod expected;
 mod text;
 mod trace;
 
@@ -38,6 +39,14 @@ impl Shape {
     #[must_use]
     pub fn of<T: serde::Serialize + ?Sized>(value: &T) -> Self {
         value.serialize(trace::Tracer).unwrap_or(Self::Any)
+    }
+
+    /// The shape that a type expects, before there is a value of it. Rust names are not in it, so it stays the same when the
+    /// type is moved or renamed. It has holes where its `Deserialize` does not say what it wants, and for an enum it says no
+    /// more than that.
+    #[must_use]
+    pub fn of_type<T: serde::de::DeserializeOwned>() -> Self {
+        expected::shape_of::<T>()
     }
 
     /// Adds what another value of the same type showed.

@@ -226,3 +226,74 @@ fn deep_nesting_is_an_error_and_no_overflow() {
     assert!("(".repeat(1_000_000).parse::<Shape>().is_err());
     assert!("option<".repeat(1_000_000).parse::<Shape>().is_err());
 }
+
+mod moved {
+    //! Types of [`super`] under other names, and others like them that differ.
+
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    pub(super) struct Leg {
+        pub(super) carrier: String,
+        pub(super) number: i32,
+    }
+
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    pub(super) struct Wider {
+        carrier: String,
+        number: i64,
+    }
+
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    pub(super) struct Aliased {
+        #[serde(alias = "airline")]
+        carrier: String,
+        number: i32,
+    }
+
+    #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+    pub(super) enum Tree {
+        Forks(Vec<Tree>, Option<Box<Tree>>, (u8, Box<Tree>)),
+    }
+}
+
+/// The shape of a type agrees with that of its values, and survives its text form.
+fn expected<T: Serialize + serde::de::DeserializeOwned>(values: &[T], text: &str) {
+    let shape = Shape::of_type::<T>();
+    assert_eq!(shape.to_string(), text);
+    assert_eq!(text.parse::<Shape>().expect("it parses back"), shape);
+    for value in values {
+        assert!(shape.agrees_with(&Shape::of(value)), "{text} and {}", Shape::of(value));
+    }
+}
+
+#[test]
+fn the_shape_of_a_type_is_known_without_a_value_and_agrees_with_its_values() {
+    let flight = Flight { carrier: "UA".to_owned(), number: 7 };
+    expected(&[7u64], "u64");
+    expected(&["UA".to_owned()], "string");
+    expected(&[std::num::NonZeroU32::MIN], "u32");
+    expected(&[Wrapped(1)], "u64");
+    expected(&[(1u8, "x".to_owned())], "(u8,string)");
+    expected(&[[1u16; 3]], "(u16,u16,u16)");
+    expected(&[None, Some(1i128)], "option<i128>");
+    expected(&[Vec::new(), vec![flight.clone()]], "seq<{carrier:string,number:i32}>");
+    expected(&[flight], "{carrier:string,number:i32}");
+    expected(&[Place::Nowhere, Place::Gate(1), Place::Leg(String::new(), 1)], "[]");
+    expected(&[BTreeMap::from([(1u8, 2u8)])], "map<?,?>");
+    expected(&[((), std::time::Duration::MAX, true)], "(unit,{secs:u64,nanos:u32},bool)");
+    // Ends, however a type multiplies.
+    assert_eq!(Shape::of_type::<moved::Tree>().to_string(), "[]");
+}
+
+#[test]
+fn the_shape_of_a_type_has_no_rust_name_in_it_and_shows_every_change_of_a_key() {
+    let before = Shape::of_type::<Flight>();
+    let agrees = |now: Shape| before.agrees_with(&now);
+    assert!(agrees(Shape::of_type::<moved::Leg>()), "renamed and moved");
+    assert!(agrees(Shape::of_type::<moved::Aliased>()), "an alias changes nothing that is stored");
+    assert!(!agrees(Shape::of_type::<moved::Wider>()), "a field of another type");
+    for other in [Shape::of_type::<u64>(), Shape::of_type::<(String, i32)>(), Shape::of_type::<Place>()] {
+        assert!(!before.agrees_with(&other), "{before} and {other}");
+    }
+}

@@ -6,13 +6,12 @@
 use super::{Context, Next, Operator, Signal};
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
-use crate::key::Key;
+use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
 use crate::record::Keyed;
 use crate::state::{HeapValue, ValueState};
 use crate::subtask::SubtaskBuilder;
 use crate::time::Timestamp;
-use std::any::type_name;
 use std::cell::OnceCell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -62,8 +61,8 @@ impl<V: crate::state::Value> State for Value<V> {
         vec![StatePlan {
             name: self.name.to_owned(),
             kind: "value".to_owned(),
-            key: type_name::<K>().to_owned(),
-            value: type_name::<V>().to_owned(),
+            key: Shape::of_type::<K>().to_string(),
+            value: Shape::of_type::<V>().to_string(),
         }]
     }
 

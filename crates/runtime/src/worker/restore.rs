@@ -10,6 +10,7 @@ use crate::control::{BlobRef, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::key::KeySpace;
+use crate::messagepack;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
 use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
@@ -269,7 +270,7 @@ impl Blocks {
                 if !last {
                     return Ok(());
                 }
-                let tokens: Vec<Token> = rmp_serde::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
+                let tokens: Vec<Token> = messagepack::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
                     unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
                 })?;
                 self.tokens.entry(operator.clone()).or_default().extend(tokens);

@@ -5,9 +5,10 @@ use crate::source::Threads;
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::MemoryFiles;
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 struct RealThreads(mpsc::Sender<()>);
 

@@ -71,3 +71,14 @@ fn a_pattern_without_wildcards_names_itself_and_a_bad_one_is_an_error() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     assert!(error.to_string().contains("a***b"));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_name_that_is_not_utf8_is_left_out_and_hides_no_other() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    write(&dir.path().join("ours"), b"");
+    write(&dir.path().join(OsStr::from_bytes(b"stray-\xff")), b"");
+    assert_eq!(OsFiles.list(dir.path()).expect("listed"), ["ours"]);
+}

@@ -186,3 +186,21 @@ fn a_mode_that_breaks_the_required_guarantee_is_not_taken() {
     assert!(rig.warnings().contains("--require"), "{}", rig.warnings());
     assert_eq!(manifest(&store, "manifests/1-1.json").mode, Mode::Aligned);
 }
+
+#[test]
+fn a_segment_that_subtasks_share_counts_once_wherever_its_bytes_are_told() {
+    let store = Store::default();
+    let mut rig = Rig::new(&store, 26);
+    rig.script.segments = true;
+    rig.script.ends_after = Some(1);
+    assert!(matches!(rig.run(), Outcome::Finished { .. }));
+    let told = rig.events.iter().filter_map(|event| match event {
+        JobEvent::Completed { bytes, .. } => Some(*bytes),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [2_000, 2_000], "two workers, four subtasks");
+    assert_eq!(manifest(&store, "manifests/2-1.json").bytes(), 2_000);
+    let path = "history/2-1.json";
+    let entry = HistoryEntry::decode(path, &store.get(path).expect("it is there")).expect("readable");
+    assert!(matches!(entry.tried.outcome, flott_checkpoint::Outcome::Completed { bytes: 2_000, .. }), "{entry:?}");
+}

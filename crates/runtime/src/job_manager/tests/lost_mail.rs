@@ -7,7 +7,7 @@ use crate::job_manager::{Command, JobSettings, Outcome};
 use flott_checkpoint::Options;
 use std::time::Duration;
 
-/// An ack that was lost is not sent again: its checkpoint expires.
+/// The workers of these tests say each thing once, unlike real ones: a checkpoint whose ack is lost expires.
 fn impatient() -> JobSettings {
     let coordinator = Options { timeout: Duration::from_secs(10), tolerable_failures: 1_000, ..Options::default() };
     JobSettings { coordinator, ..settings() }

@@ -183,6 +183,18 @@ fn the_guarantee_is_inherited_from_what_was_restored() {
 }
 
 #[test]
+fn a_source_that_cannot_be_read_again_lessens_the_guarantee_of_all_that_follows() {
+    let mut socket = plan();
+    socket.operators[0].role = Role::Source { replayable: false, bounded: true };
+    let store = Store::default();
+    Rig::with(&store, 74, socket, settings()).run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(manifest(&store, "manifests/1-1.json").guarantee, Guarantee::AtMostOnce);
+    // The source can be replaced, what is missing in the state cannot.
+    Rig::new(&store, 75).run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(manifest(&store, "manifests/2-3.json").guarantee, Guarantee::AtMostOnce);
+}
+
+#[test]
 fn a_checkpoint_that_is_not_in_the_log_cannot_be_restored() {
     let store = killed_after(1);
     let options = JobSettings { restore: Restore::Id(flott_checkpoint::CheckpointId(77)), ..settings() };

@@ -2,7 +2,7 @@
 
 use super::store::Store;
 use crate::attempt::{Attempt, World};
-use crate::control::{Order, Progress, Report, SubtaskPart, ToManager, ToWorker};
+use crate::control::{BlobRef, Order, Progress, Report, SubtaskPart, ToManager, ToWorker};
 use crate::error::{Error, Result};
 use crate::heartbeat::Heartbeats;
 use crate::io::{FileInfo, Files, ReadFile, WriteFile};
@@ -50,6 +50,8 @@ pub(super) struct Script {
     pub(super) lossy: u64,
     /// Subtasks of this worker never ack.
     pub(super) silent: Option<u16>,
+    /// The subtasks of a worker share a segment of 1,000 bytes.
+    pub(super) segments: bool,
     /// This worker needs longer than the others to restore.
     pub(super) slow: Option<u16>,
 }
@@ -83,7 +85,15 @@ impl Rig {
             manager: JobManager::new(settings, Arc::new(plan), world(), entropy),
             store: store.clone(),
             now: Time(1_000_000_000),
-            script: Script { ends_after: None, fails: Vec::new(), declines: 0, lossy: 0, silent: None, slow: None },
+            script: Script {
+                ends_after: None,
+                fails: Vec::new(),
+                declines: 0,
+                lossy: 0,
+                silent: None,
+                slow: None,
+                segments: false,
+            },
             events: Vec::new(),
             done: None,
             attempts: Vec::new(),
@@ -321,7 +331,12 @@ impl Rig {
         self.workers[usize::from(index)].acked.insert(id);
         for subtask in Rig::subtasks(index) {
             let finished = self.workers[usize::from(index)].finished.contains(&subtask);
-            let part = Box::new(part(subtask, barrier.base, finished));
+            let mut part = Box::new(part(subtask, barrier.base, finished));
+            part.segment = self.script.segments.then(|| BlobRef {
+                path: crate::layout::segment(attempt, id, index),
+                length: 1_000,
+                checksum: "00c0ffee00c0ffee".to_owned(),
+            });
             self.report(index, Report::Acked { id, part });
         }
     }

@@ -4,6 +4,7 @@ use super::rig::{Rig, plan, settings};
 use super::store::Store;
 use crate::error::{Error, ErrorKind};
 use crate::job_manager::{JobSettings, Outcome};
+use crate::key::Shape;
 use crate::plan::{Plan, Role, StatePlan};
 
 fn recorded() -> Store {
@@ -87,6 +88,23 @@ fn another_key_type_kind_or_role_is_refused() {
     other.operators[2].role = Role::Sink { transactional: false };
     let role = refused(&store, other, settings()).to_string();
     assert!(role.contains("`out` was a committing sink"), "{role}");
+}
+
+#[test]
+fn a_key_type_that_was_renamed_or_moved_is_the_same_and_one_with_holes_agrees() {
+    mod elsewhere {
+        #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        pub(super) struct Text(String);
+    }
+    let keyed = |key: String| {
+        let mut other = plan();
+        other.operators[1].states[0].key = key;
+        other
+    };
+    let renamed = Shape::of_type::<elsewhere::Text>().to_string();
+    for key in [renamed, "?".to_owned(), "any".to_owned()] {
+        starts(&recorded(), keyed(key), settings());
+    }
 }
 
 #[test]

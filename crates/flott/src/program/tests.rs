@@ -1,0 +1,14 @@
+//! What the start says of the program itself. No job runs here.
+
+use super::*;
+use flott_runtime::connector::memory::{MemorySink, MemorySource};
+
+#[test]
+fn a_program_that_panics_cannot_leave_says_so_at_its_start() {
+    let job = Job::new("numbers");
+    job.source("numbers", MemorySource::with_splits(vec![vec![1u64]])).sink("out", MemorySink::new());
+    let frozen = job.freeze().expect("a job");
+    assert_eq!(warnings(&frozen, true), Vec::<String>::new());
+    let told = warnings(&frozen, false).join("");
+    assert!(told.contains("panic = \"abort\"") && told.contains("restarts after a panic are off"), "{told}");
+}
