@@ -37,7 +37,8 @@ pub struct Collector {
     fenced: bool,
 }
 
-/// What stays true from one run to the next, because entries and manifests never change.
+/// What stays true from one run to the next, because entries and manifests never change. Only an emptied slot may be filled
+/// once more, by a Start that is void (L2) and stays like any other (L7).
 #[derive(Debug)]
 struct Memory {
     attempt: AttemptId,
@@ -45,6 +46,14 @@ struct Memory {
     /// By slot; `Err` says why the manifest cannot be read.
     recorded: BTreeMap<Slot, (Recorded, Result<(), String>)>,
     history: BTreeMap<HistoryKey, Option<Seen>>,
+}
+
+impl Memory {
+    /// This slot was to be deleted, whatever the answer.
+    fn forget(&mut self, slot: Slot) {
+        self.entries.remove(&slot);
+        self.recorded.remove(&slot);
+    }
 }
 
 /// How a run ended.

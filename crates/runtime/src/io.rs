@@ -39,7 +39,7 @@ pub enum StorageRequest {
     Read {
         /// Where.
         path: String,
-        /// Which bytes; all if `None`.
+        /// Which bytes; all if `None`. An object that ends before gives what it has: fewer bytes, or none.
         range: Option<Range<u64>>,
     },
     /// List all objects below a prefix (a "directory" without trailing slash), with their lengths.

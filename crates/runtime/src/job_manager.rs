@@ -10,6 +10,7 @@ mod chronicle;
 mod contesting;
 mod coordinating;
 mod desk;
+mod doubt;
 mod gatherer;
 mod lineage;
 mod log_calls;

@@ -39,6 +39,11 @@ pub trait Operator<T> {
     /// # Errors
     /// As `on_record`, for what the signal makes the operator emit.
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()>;
+
+    /// The records that come next, perhaps not all of them: a chance to bring what they need nearer. Changes nothing.
+    fn look_ahead(&mut self, upcoming: &[T]) {
+        let _ = upcoming;
+    }
 }
 
 /// A boxed consumer: what an operator owns of the rest of its chain.
@@ -77,6 +82,10 @@ pub trait Chain {
     }
 }
 
+/// So many records an operator may look at before they come: enough for their memory accesses to overlap, few enough for what
+/// was fetched to be still there.
+const LOOK_AHEAD: usize = 32;
+
 /// The head of a chain whose inputs all carry the same type.
 pub struct Head<T> {
     next: Next<T>,
@@ -95,8 +104,15 @@ impl<T: Record> Chain for Head<T> {
     fn on_batch(&mut self, input: u8, batch: &mut dyn AnyBatch, cx: &mut Context<'_>) -> Result<()> {
         let batch =
             batch.as_any().downcast_mut::<Batch<T>>().expect("an edge carries one type, by construction of the plan");
+        let mut seen_ahead = 0;
         while cx.may_take() {
+            if seen_ahead == 0 {
+                let upcoming = batch.upcoming(LOOK_AHEAD);
+                seen_ahead = upcoming.len();
+                self.next.look_ahead(upcoming);
+            }
             let Some((record, at)) = batch.take() else { break };
+            seen_ahead -= 1;
             self.taken += 1;
             self.next
                 .on_record(record, at, cx)

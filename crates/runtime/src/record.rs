@@ -49,6 +49,14 @@ impl<T> Batch<T> {
         Some((record, self.timestamps.as_mut().and_then(Iterator::next)))
     }
 
+    /// At most so many of the records that are left, in order.
+    #[inline]
+    #[must_use]
+    pub fn upcoming(&self, most: usize) -> &[T] {
+        let rest = self.records.as_slice();
+        rest.get(..most).unwrap_or(rest)
+    }
+
     /// How many records are left.
     #[must_use]
     pub fn len(&self) -> usize {

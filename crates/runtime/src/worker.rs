@@ -13,7 +13,7 @@ pub(crate) use segments::{SegmentState, Segments};
 use crate::attempt::Attempt;
 use crate::control::{Order, Progress, Report, ToWorker};
 use crate::error::{Error, Result};
-use crate::heartbeat::Heartbeat;
+use crate::heartbeat::{Heartbeat, Mark};
 use crate::io::{Answer, StorageReply, Ticket};
 use crate::outbox::Outbox;
 use crate::packet::{Packet, Payload};
@@ -57,6 +57,8 @@ const CALL_TICKETS: u64 = 1 << 52;
 pub struct Worker {
     attempt: Arc<Attempt>,
     heartbeat: Arc<Heartbeat>,
+    /// The marks of the vertices, for panics outside of any operator that names itself.
+    marks: Vec<Mark>,
     index: u16,
     subtasks: Vec<Subtask>,
     segments: Segments,
@@ -98,9 +100,11 @@ impl Worker {
         let segments = Segments::new(attempt.id, index, subtasks.len(), SEGMENT_TICKETS, limit);
         let restoring = Some(Restoring::new(&attempt, index));
         let heartbeat = attempt.world.heartbeats.of(index);
+        let marks = attempt.plan.vertices.iter().map(|vertex| heartbeat.mark(&vertex.name)).collect();
         Ok(Worker {
             attempt,
             heartbeat,
+            marks,
             index,
             subtasks,
             segments,
@@ -207,12 +211,13 @@ impl Worker {
 
     fn step_subtasks(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<Next> {
         let (mut now, mut at): (bool, Option<Time>) = (false, None);
-        let Worker { subtasks, segments, next_call, .. } = self;
+        let Worker { subtasks, segments, next_call, heartbeat, marks, .. } = self;
         let mut tickets = || {
             *next_call += 1;
             Ticket(*next_call)
         };
-        for subtask in subtasks {
+        for (subtask, mark) in subtasks.iter_mut().zip(marks) {
+            heartbeat.enter(*mark);
             let mut around =
                 Surroundings { clock, segments: &mut *segments, tickets: &mut tickets, outbox: &mut *outbox };
             match subtask.step(&mut around)? {

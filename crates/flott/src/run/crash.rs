@@ -6,6 +6,7 @@
 use flott_checkpoint::{CheckpointId, Kind, LogEntry};
 use flott_runtime::control::Report;
 use flott_runtime::error::{Error, Result};
+use flott_runtime::io::files::OsFiles;
 use flott_runtime::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
 use flott_runtime::layout::{Name, parse};
 use flott_runtime::manifest::Manifest;
@@ -90,8 +91,12 @@ impl Crash {
 
     fn reached(&self, point: Point) {
         if self.point == point && !self.done.swap(true, Ordering::SeqCst) {
-            // A stopped process goes on behind this line when it is continued.
             let _ = kill_process(getpid(), self.signal);
+            // Any thread may be the one that takes the signal and stops all; until it has, this one would run on.
+            while is_pending(self.signal) {
+                std::thread::yield_now();
+            }
+            // A stopped process goes on here when it is continued.
         }
     }
 
@@ -150,6 +155,16 @@ impl Crash {
     pub(super) fn watch(self: &Arc<Crash>, files: Arc<dyn Files>) -> Arc<dyn Files> {
         Arc::new(Watched { files, crash: Arc::clone(self) })
     }
+}
+
+/// Whether this process has such a signal before it that no thread has taken yet, as far as the system says.
+fn is_pending(signal: Signal) -> bool {
+    let mut status = [0; 4_096];
+    let read = OsFiles.open(Path::new("/proc/self/status")).and_then(|mut file| file.read_at(0, &mut status));
+    let status = String::from_utf8_lossy(status.get(..read.unwrap_or(0)).unwrap_or_default());
+    let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    u32::try_from(signal.as_raw() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 != 0)
 }
 
 fn is_start(bytes: &[u8]) -> bool {

@@ -171,8 +171,8 @@ impl Run {
                 }
                 Err(_) => self.foreign = true,
             },
-            // Only a newer attempt can have deleted it, and that one's Start is in the listing too.
-            (Ask::Above(_), StorageReply::NotFound) => {}
+            // A head is deleted only by a newer attempt, which has a higher one.
+            (Ask::Above(_), StorageReply::NotFound) => self.foreign = true,
             (Ask::OldEntry(key), StorageReply::Read(bytes)) => {
                 let entry = HistoryEntry::decode(&layout::history(key.0, key.1), &bytes);
                 memory.history.insert(key, entry.ok().as_ref().map(Seen::from));
@@ -183,9 +183,11 @@ impl Run {
         None
     }
 
-    /// Whoever is above our Start must be ourselves.
+    /// The head must be ours. Below it there may be Starts of others, in slots that were emptied: those are void (L2), for we
+    /// could not have appended above a newer owner's.
     fn probed(&mut self, objects: &[(String, u64)], memory: &Memory) {
-        for slot in layout::slots(objects).into_iter().filter(|slot| slot.0 > memory.attempt.0) {
+        let head = layout::slots(objects).into_iter().max();
+        if let Some(slot) = head.filter(|slot| slot.0 > memory.attempt.0) {
             match memory.entries.get(&slot) {
                 Some(entry) => self.foreign |= entry.attempt() != memory.attempt,
                 None => self.queue.push_back(Ask::Above(slot)),
@@ -227,7 +229,12 @@ impl Run {
                     self.obey(action);
                 }
             },
-            Phase::Checkpoints(garbage, collection, action) => return self.collected(garbage, collection, action),
+            Phase::Checkpoints(garbage, collection, action) => {
+                if let CollectAction::Delete(Batch::Slot(slot)) = action {
+                    memory.forget(slot);
+                }
+                return self.collected(garbage, collection, action);
+            }
             Phase::Paths(batches, looked, after) => return self.next_batch(batches, looked, after),
             Phase::ListingHistory => self.forget_history(memory),
             Phase::ReadingHistory => self.forget_history(memory),

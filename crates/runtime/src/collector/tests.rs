@@ -8,7 +8,7 @@ use crate::layout;
 use crate::pin::Pin;
 use crate::testing::sample_job::SampleJob;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Barrier, CheckpointId, InUse, Kind, Mode, Outcome, Slot, Tried};
+use flott_checkpoint::{AttemptId, Barrier, CheckpointId, InUse, Kind, LogEntry, Mode, Outcome, Slot, Tried};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +106,21 @@ async fn slot_then_manifest_then_blobs_newest_checkpoint_first() {
     let expected =
         ["log/3.json", "manifests/2-1.json", "data/1/2-0.seg", "data/1/2-1.seg", "log/2.json", "manifests/1-1.json"];
     assert_eq!(bench.deletions.iter().take(6).collect::<Vec<_>>(), expected.iter().collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_void_start_in_a_slot_that_was_emptied_is_a_start_and_stays() {
+    let mut bench = Bench::new(full_checkpoints(4).await);
+    assert_eq!(bench.collect(2).await, Collected::Done { deleted: 2 * 4 });
+    let start = bench.job.get("log/1.json").await.expect("Start slots stay");
+    let Ok(LogEntry::Start(mut start)) = LogEntry::decode(&start) else { panic!("a Start") };
+    start.attempt = AttemptId(2);
+    bench.job.put("log/2.json", LogEntry::Start(start).encode().into()).await;
+    bench.job.checkpoint(Kind::Checkpoint, None).await;
+    bench.deletions.clear();
+    bench.collect(2).await;
+    assert!(!bench.deletions.contains(&"log/2.json".to_owned()), "{:?}", bench.deletions);
+    assert_eq!(bench.deletions.first().map(String::as_str), Some("log/4.json"), "the rest goes on");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 use super::chronicle::Chronicle;
 use super::contesting::{self, Contested, Contesting};
 use super::desk::{Cx, Desk, Entropy};
+use super::doubt::{Doubt, Owner};
 use super::gatherer::Gatherer;
 use super::planning::{Planned, Planning};
 use super::running::{End, Running};
@@ -45,6 +46,11 @@ enum Phase {
     /// The workers were told to stop; nothing is done before they are gone.
     Ending {
         attempt: AttemptId,
+        then: Then,
+    },
+    /// Something seems to be damaged: who owns the job?
+    Doubting {
+        doubt: Doubt,
         then: Then,
     },
     /// Between a failure and the restart.
@@ -192,8 +198,41 @@ impl JobManager {
         }
     }
 
-    /// The checkpoint that this attempt restores cannot be used: an older one, or the end (R2).
+    /// The checkpoint that this attempt restores cannot be used.
     fn on_damaged(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
+        self.doubt(Then::FallBack(error), now, outbox);
+    }
+
+    /// Something seems to be damaged. Not so if a newer attempt owns the job.
+    fn doubt(&mut self, then: Then, now: Time, outbox: &mut ManagerOutbox) {
+        let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
+        match &self.claim {
+            Some(claim) => self.phase = Phase::Doubting { doubt: Doubt::begin(claim.attempt, &mut cx), then },
+            None => self.damage_stands(then, now, outbox),
+        }
+    }
+
+    fn on_doubted(&mut self, owner: Option<Owner>, now: Time, outbox: &mut ManagerOutbox) {
+        match (owner, std::mem::replace(&mut self.phase, Phase::Over)) {
+            (Some(Owner::Ourselves), Phase::Doubting { then, .. }) => self.damage_stands(then, now, outbox),
+            (Some(Owner::Newer(by)), _) => {
+                let error = super::fenced(format!("fenced: attempt {by} owns the job now"));
+                self.finish(Outcome::Failed(error), now);
+            }
+            (_, phase) => self.phase = phase,
+        }
+    }
+
+    fn damage_stands(&mut self, then: Then, now: Time, outbox: &mut ManagerOutbox) {
+        match then {
+            Then::FallBack(error) => self.fall_back(error, now, outbox),
+            Then::Failed(error) => self.finish(Outcome::Failed(error), now),
+            Then::Finish(outcome) => self.finish(outcome, now),
+        }
+    }
+
+    /// An older checkpoint, or the end (R2).
+    fn fall_back(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
         match go_back(self.claim.as_deref(), &error, &mut cx) {
             Ok(restore) => self.start(restore, now, outbox),
@@ -203,8 +242,10 @@ impl JobManager {
 
     /// An attempt failed, or could not begin.
     fn on_failure(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
-        if error.kind() != ErrorKind::Failed {
-            return self.finish(Outcome::Failed(error), now);
+        match error.kind() {
+            ErrorKind::Failed => {}
+            ErrorKind::OutputDamaged => return self.doubt(Then::Failed(error), now, outbox),
+            _ => return self.finish(Outcome::Failed(error), now),
         }
         if !self.desk.settings.checkpoints {
             let hint = "checkpoints are off, so there is nothing to restart from: --checkpoint-dir turns them on";
@@ -273,6 +314,10 @@ impl JobManager {
                 self.on_planned(planned, now, outbox);
             }
             Phase::Running(running) if running.waits_for(ticket) => running.on_storage(reply, &mut cx),
+            Phase::Doubting { doubt, .. } if doubt.waits_for(ticket) => {
+                let owner = doubt.on_storage(reply, &mut cx);
+                self.on_doubted(owner, now, outbox);
+            }
             _ if self.chronicle.waits_for(ticket) => self.chronicle.on_storage(ticket, &reply, &mut cx),
             _ => self.gatherer.on_storage(ticket, reply, &mut cx),
         }
@@ -301,7 +346,7 @@ impl JobManager {
             Phase::Contesting(contesting) => contesting.due(),
             Phase::Running(running) => running.due(),
             Phase::Waiting { until } | Phase::Parting { until, .. } => Some(*until),
-            Phase::Idle | Phase::Planning(_) | Phase::Ending { .. } | Phase::Over => None,
+            Phase::Idle | Phase::Planning(_) | Phase::Ending { .. } | Phase::Doubting { .. } | Phase::Over => None,
         }
     }
 

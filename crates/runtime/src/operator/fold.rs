@@ -46,6 +46,10 @@ impl<K: Key, T, A: Value, F: Fn(&mut A, T), S: ValueState<K, A>> Operator<Keyed<
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         self.next.on_signal(signal, cx)
     }
+
+    fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
+        self.state.look_ahead(upcoming.iter().map(|record| record.hash));
+    }
 }
 
 /// A fold that begins with the first record of a key.
@@ -86,6 +90,10 @@ impl<K: Key, T: Value, F: Fn(&mut T, T), S: ValueState<K, T>> Operator<Keyed<K, 
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         self.next.on_signal(signal, cx)
+    }
+
+    fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
+        self.state.look_ahead(upcoming.iter().map(|record| record.hash));
     }
 }
 

@@ -133,6 +133,14 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         group.table.find(place.bucket_hash, is)
     }
 
+    /// Reads what the look-up of a hash will read, and forgets it.
+    #[inline]
+    pub(crate) fn touch(&self, place: Place) {
+        let Some(group) = self.groups.get(self.index(place.group)) else { return };
+        let first = group.table.find(place.bucket_hash, |_| true);
+        std::hint::black_box(first.map(|entry| entry.epoch));
+    }
+
     /// Reading through the guard is free; its first mutable use is the write.
     #[inline]
     pub(crate) fn guard(&mut self, place: Place, is: impl FnMut(&Entry<K, V>) -> bool) -> Option<Guard<'_, K, V, S>> {

@@ -163,7 +163,7 @@ impl SubtaskBuilder {
         let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
         self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
         let written = Rc::clone(&self.records_out);
-        Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written }))
+        Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written, mark: self.mark(operator) }))
     }
 
     /// The head of a chain that reads a source.
@@ -176,6 +176,6 @@ impl SubtaskBuilder {
             threads: Arc::clone(&self.attempt.world.threads),
             waker: Arc::clone(&self.waker),
         };
-        Box::new(SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in)))
+        Box::new(SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in), self.mark(operator)))
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::attempt::Claim;
 use crate::error::{Error, ErrorKind, Result};
+use crate::heartbeat::Mark;
 use crate::io::{Answer, BlockingCall, answer};
 use crate::operator::{Context, Operator, Signal};
 use crate::record::Record;
@@ -33,6 +34,7 @@ pub(super) struct SinkOperator<W> {
     pub(super) operator: String,
     pub(super) writer: Rc<RefCell<WriterCell<W>>>,
     pub(super) written: Rc<Cell<u64>>,
+    pub(super) mark: Mark,
 }
 
 /// A writer, shared by the chain, which writes, and the subtask, which seals.
@@ -54,6 +56,7 @@ impl<W> Seal for WriterCell<W> {
 
 impl<T: Record, W: SinkWriter<T>> Operator<T> for SinkOperator<W> {
     fn on_record(&mut self, record: T, _: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        cx.enter(self.mark);
         let mut writer = self.writer.borrow_mut();
         writer.0.write(record).map_err(|error| error.at_operator(&self.operator))?;
         self.written.set(self.written.get() + 1);

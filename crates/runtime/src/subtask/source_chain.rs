@@ -5,6 +5,7 @@
 
 use crate::control::SplitPart;
 use crate::error::{Error, Result};
+use crate::heartbeat::Mark;
 use crate::operator::{Chain, Context, Next, Signal};
 use crate::record::AnyBatch;
 use crate::source::{BoxedReader, Next as Read, Source, SourceContext};
@@ -38,6 +39,7 @@ pub(super) struct SourceChain<S: Source> {
     turn: usize,
     next: Next<S::Item>,
     taken: Rc<Cell<u64>>,
+    mark: Mark,
 }
 
 struct Split<S: Source> {
@@ -60,8 +62,9 @@ impl<S: Source> SourceChain<S> {
         cx: SourceContext,
         next: Next<S::Item>,
         taken: Rc<Cell<u64>>,
+        mark: Mark,
     ) -> SourceChain<S> {
-        SourceChain { operator: operator.to_owned(), source, cx, splits: Vec::new(), turn: 0, next, taken }
+        SourceChain { operator: operator.to_owned(), source, cx, splits: Vec::new(), turn: 0, next, taken, mark }
     }
 
     fn restored(&self, name: String, part: SplitPart) -> Result<Split<S>> {
@@ -95,6 +98,7 @@ impl<S: Source> SourceChain<S> {
             if !cx.may_take() {
                 return Ok(SplitPulled::Stopped);
             }
+            cx.enter(self.mark);
             match reader
                 .next(cx.now)
                 .map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))?

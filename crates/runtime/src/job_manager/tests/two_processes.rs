@@ -1,6 +1,6 @@
 //! Two processes on one storage: at any moment one of them owns the log, and the other learns it (L2, L4, L5).
 
-use super::rig::{Rig, next, plan, settings};
+use super::rig::{Rig, When, next, plan, settings};
 use super::store::{Fault, Store};
 use crate::error::{Error, ErrorKind};
 use crate::job_manager::{JobSettings, Outcome};
@@ -52,6 +52,51 @@ fn a_process_that_was_stopped_between_manifest_and_slot_records_nothing_when_it_
     old.run_until(|rig| rig.done.is_some());
     assert!(fenced(&old), "{:?}", old.done);
     assert_eq!(old.completed(), [1]);
+}
+
+/// What the newer one has collected or overwritten is not damaged, and no reason to tell the user to start over.
+#[test]
+fn a_fenced_process_that_misses_output_or_its_checkpoint_says_that_it_is_fenced() {
+    for (missing, when) in [
+        (Error::output_damaged("part-3 is gone"), When::Committing),
+        (Error::output_damaged("part-3 is gone"), When::Restoring),
+        (Error::unusable("a segment is gone"), When::Restoring),
+    ] {
+        let store = Store::default();
+        Rig::new(&store, 86).run_until(|rig| rig.completed().len() == 1);
+        let mut old = Rig::new(&store, 87);
+        old.script.fails.push((3, when, missing.clone()));
+        if when == When::Committing {
+            old.run_until(|_| store.get("log/4.json").is_some());
+        } else {
+            old.run_until(|rig| rig.attempts.len() == 1);
+        }
+        let mut new = Rig::new(&store, 88);
+        new.run_until(|rig| rig.completed().len() == 2);
+        assert!(old.done.is_none(), "it stands before its failure");
+        old.run_until(|rig| rig.done.is_some());
+        assert!(fenced(&old), "{missing}, {when:?}: {:?}", old.done);
+        // Of one that owns the job it is the truth.
+        new.panic_workers(Some(Error::output_damaged("part-4 is gone")));
+        let Outcome::Failed(error) = new.run() else { panic!("it must fail") };
+        assert_eq!(error.kind(), ErrorKind::OutputDamaged);
+    }
+}
+
+#[test]
+fn a_fenced_process_whose_manifest_was_collected_says_that_it_is_fenced() {
+    let store = Store::default();
+    Rig::new(&store, 89).run_until(|rig| rig.completed().len() == 2);
+    let mut old = Rig::new(&store, 90);
+    let reads = || store.asked().iter().filter(|asked| *asked == "read manifests/2-1.json").count();
+    let before = reads();
+    // It reads what checkpoint 2 says, and not yet what that builds on.
+    old.run_until(|_| reads() > before);
+    let mut new = Rig::new(&store, 91);
+    new.run_until(|rig| rig.completed().len() == 1);
+    store.remove("manifests/1-1.json");
+    old.run_until(|rig| rig.done.is_some());
+    assert!(fenced(&old), "{:?}", old.done);
 }
 
 #[test]
