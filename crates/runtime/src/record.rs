@@ -124,7 +124,7 @@ impl<T> Default for TypedCodec<T> {
 impl<T: Record> BatchCodec for TypedCodec<T> {
     fn decode(&self, bytes: &[u8]) -> Result<Box<dyn AnyBatch>> {
         let (records, timestamps): (Vec<T>, Option<Vec<Timestamp>>) =
-            rmp_serde::from_slice(bytes).map_err(|error| {
+            crate::messagepack::from_slice(bytes).map_err(|error| {
                 Error::failed(format!("cannot decode a batch of {}: {error}", std::any::type_name::<T>()))
             })?;
         if timestamps.as_ref().is_some_and(|column| column.len() != records.len()) {

@@ -223,6 +223,7 @@ impl Subtask {
         if barrier.mode.acts_on_arrival() {
             let reason = format!("this version does not take checkpoints in mode {}", barrier.mode);
             outbox.reports.push(Report::Declined { id: barrier.id, subtask: self.id, reason });
+            return Ok(());
         }
         let actions = self.arrivals.on(Event::Arrived { from, barrier });
         self.obey_apart(actions, clock, outbox)
@@ -304,6 +305,7 @@ impl Subtask {
             let tokens = self.restored_tokens.remove(sink.operator()).unwrap_or_default();
             sink.clean(tokens);
         }
+        self.restored_tokens = BTreeMap::new();
         Ok(())
     }
 
@@ -359,7 +361,8 @@ impl Subtask {
             let mine = |token: &&Token| xxhash_rust::xxh3::xxh3_64(token.name.as_bytes()) % workers == index;
             sink.restore(checkpoint, all.iter().filter(mine).cloned().collect());
         }
-        self.restored_tokens = tokens;
+        // One subtask of each sink cleans up, and has to know all of them for it.
+        self.restored_tokens = if self.id.index == 0 { tokens } else { BTreeMap::new() };
     }
 
     /// All state is in: tables begin their first live epoch.

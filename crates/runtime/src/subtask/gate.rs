@@ -83,8 +83,11 @@ impl Gate {
                     assert!(!CHECKED || !channel.ended, "I11: a record came after the end of data of its channel");
                     channel.queue.push_back(Element::Batch { batch, bytes, epoch: packet.epoch });
                 }
-                if let Some(watermark) = watermark {
-                    channel.queue.push_back(Element::Watermark(watermark));
+                match (watermark, channel.queue.back_mut()) {
+                    // A newer one replaces an older one that no record separates from it (D4).
+                    (Some(watermark), Some(Element::Watermark(older))) => *older = watermark,
+                    (Some(watermark), _) => channel.queue.push_back(Element::Watermark(watermark)),
+                    (None, _) => {}
                 }
                 None
             }

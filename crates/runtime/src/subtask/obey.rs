@@ -11,6 +11,10 @@ use flott_checkpoint::{Action, Actions, Barrier, Channel, CheckpointId, Event};
 impl Subtask {
     /// The barrier is next on its channel.
     pub(super) fn at_head(&mut self, from: Channel, barrier: Barrier, cx: &mut Context<'_>) -> Result<()> {
+        if barrier.mode.acts_on_arrival() {
+            // Declined when it arrived; `Resolved` ends the checkpoint everywhere.
+            return Ok(());
+        }
         if self.first_seen.is_none_or(|(id, _)| id < barrier.id) {
             self.first_seen = Some((barrier.id, cx.now));
         }
@@ -63,7 +67,7 @@ impl Subtask {
             self.chain.on_signal(Signal::Flush, cx).map_err(|error| self.fail_at(error))?;
         }
         for (_, output) in &self.outputs {
-            output.borrow_mut().barrier(barrier, cx.outbox);
+            output.borrow_mut().barrier(barrier, cx.outbox).map_err(|error| self.fail_at(error))?;
         }
         Ok(())
     }

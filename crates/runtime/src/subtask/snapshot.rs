@@ -20,6 +20,8 @@ pub(super) struct Part {
     /// What each table's cut builds on, in the order of the tables.
     bases: Vec<Option<CheckpointId>>,
     stage: Stage,
+    /// The tables whose scan is done.
+    scanned: Vec<bool>,
     cut_ended: Time,
     scan_ended: Time,
     ack: SubtaskPart,
@@ -27,7 +29,7 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// This table is being scanned.
+    /// The tables are being scanned in turn, so that what a write saved of any of them gets out soon; this one is next.
     Scan(usize),
     /// The sinks prepare their epochs.
     Prepare,
@@ -47,7 +49,8 @@ impl Part {
         let base = bases.iter().flatten().min().copied();
         let timings = PartTimings::default();
         let ack = SubtaskPart { subtask, base, finished, channels, splits, segment: None, timings };
-        Part { barrier, bases, stage: Stage::Scan(0), cut_ended: Time(0), scan_ended: Time(0), ack }
+        let scanned = vec![false; bases.len()];
+        Part { barrier, bases, stage: Stage::Scan(0), scanned, cut_ended: Time(0), scan_ended: Time(0), ack }
     }
 
     pub(super) fn times(&mut self, first_seen: Time, cut_began: Time, cut_ended: Time) {
@@ -57,6 +60,13 @@ impl Part {
         self.ack.timings.alignment = micros(cut_began.since(first_seen));
         self.ack.timings.cut = micros(cut_ended.since(cut_began));
         self.cut_ended = cut_ended;
+    }
+
+    /// The next table in turn that is not scanned; their number if all are.
+    fn next_to_scan(&self, index: usize) -> usize {
+        let count = self.scanned.len();
+        let in_turn = (index + 1..count).chain(0..count.min(index + 1));
+        in_turn.into_iter().find(|table| self.scanned.get(*table) == Some(&false)).unwrap_or(count)
     }
 
     pub(super) fn id(&self) -> CheckpointId {
@@ -152,10 +162,13 @@ fn advance(
                 Ok(Progress::Done) => {
                     let base = part.bases.get(index).copied().flatten();
                     segments.declare(id, StateHeader { declaration: table.declaration(), base, owned: owned.clone() });
-                    part.stage = Stage::Scan(index + 1);
+                    if let Some(done) = part.scanned.get_mut(index) {
+                        *done = true;
+                    }
                 }
                 Err(error) => return Ok(Advance::Failed(format!("a state cannot be stored: {error}"))),
             }
+            part.stage = Stage::Scan(part.next_to_scan(index));
             Ok(Advance::More)
         }
         Stage::Prepare => {

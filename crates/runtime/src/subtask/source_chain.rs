@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+#[cfg(test)]
+mod tests;
+
 /// Records taken from one split of an unbounded source before it is the next one's turn.
 const TURN: u32 = 128;
 
@@ -118,33 +121,33 @@ impl<S: Source> SourceChain<S> {
                 }
             }
         }
-        Ok(SplitPulled::Stopped)
+        Ok(SplitPulled::TurnOver)
     }
 
     fn pull_in_turn(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
+        // Splits in a row that have nothing more to give now, and how many of them are at their end.
+        let (mut quiet, mut ended) = (0, 0);
         let mut wait: Option<Time> = None;
-        let (mut ended, mut waiting) = (0, 0);
-        for _ in 0..self.splits.len() {
-            match self.pull_split(TURN, cx)? {
-                SplitPulled::Stopped => {
-                    self.turn = (self.turn + 1) % self.splits.len();
-                    return Ok(Pulled::More);
-                }
-                SplitPulled::End => ended += 1,
+        while quiet < self.splits.len() {
+            let pulled = self.pull_split(TURN, cx)?;
+            self.turn = (self.turn + 1) % self.splits.len();
+            match pulled {
+                SplitPulled::Stopped => return Ok(Pulled::More),
+                SplitPulled::TurnOver => (quiet, ended, wait) = (0, 0, None),
+                SplitPulled::End => (quiet, ended) = (quiet + 1, ended + 1),
                 SplitPulled::Wait(moment) => {
-                    waiting += 1;
+                    quiet += 1;
                     wait = [wait, moment].into_iter().flatten().min();
                 }
             }
-            self.turn = (self.turn + 1) % self.splits.len();
         }
-        Ok(if waiting == 0 && ended == self.splits.len() { Pulled::End } else { Pulled::Wait(wait) })
+        Ok(if ended == self.splits.len() { Pulled::End } else { Pulled::Wait(wait) })
     }
 
     fn pull_in_order(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
         while self.turn < self.splits.len() {
             match self.pull_split(u32::MAX, cx)? {
-                SplitPulled::Stopped => return Ok(Pulled::More),
+                SplitPulled::Stopped | SplitPulled::TurnOver => return Ok(Pulled::More),
                 SplitPulled::Wait(moment) => return Ok(Pulled::Wait(moment)),
                 SplitPulled::End => self.turn += 1,
             }
@@ -154,7 +157,10 @@ impl<S: Source> SourceChain<S> {
 }
 
 enum SplitPulled {
+    /// The step may take no more.
     Stopped,
+    /// It gave as many records as are its share; there may be more.
+    TurnOver,
     Wait(Option<Time>),
     End,
 }

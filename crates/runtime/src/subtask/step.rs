@@ -32,7 +32,7 @@ impl Subtask {
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
         }
-        let mut wake = self.send_due(now, around.outbox);
+        let mut wake = self.send_due(now, around.outbox)?;
         again |= self.advance_parts(around.segments, around.clock.now(), around.outbox)?;
         self.call_sinks(now, around);
         self.report_commits(around.outbox);
@@ -157,14 +157,15 @@ impl Subtask {
         }
         self.chain.on_signal(Signal::End, cx).map_err(|error| self.fail_at(error))?;
         for (_, output) in &self.outputs {
-            output.borrow_mut().end(cx.outbox);
+            output.borrow_mut().end(cx.outbox)?;
         }
         cx.outbox.reports.push(Report::Finished { subtask: self.id });
         Ok(())
     }
 
-    fn send_due(&mut self, now: Time, outbox: &mut Outbox) -> Vec<Time> {
-        self.outputs.iter().filter_map(|(_, output)| output.borrow_mut().send_due(now, outbox)).collect()
+    fn send_due(&mut self, now: Time, outbox: &mut Outbox) -> Result<Vec<Time>> {
+        let sent = self.outputs.iter().filter_map(|(_, output)| output.borrow_mut().send_due(now, outbox).transpose());
+        sent.collect::<Result<_>>().map_err(|error| self.fail_at(error))
     }
 
     fn next_timer(&self) -> Option<Time> {

@@ -71,9 +71,10 @@ impl Segments {
     }
 
     fn segment(&mut self, id: CheckpointId) -> Option<&mut Segment> {
-        let (attempt, worker) = (self.attempt, self.worker);
+        let (attempt, worker, buffered) = (self.attempt, self.worker, &mut self.buffered);
         let begin = || {
             let (assembler, header) = SegmentAssembler::begin();
+            *buffered += header.len();
             Segment {
                 path: layout::segment(attempt, id, worker),
                 assembler: Some(assembler),
