@@ -112,7 +112,7 @@ impl fmt::Display for Refusal {
             ),
             Refusal::NoneLeft { damaged } => write!(
                 f,
-                "checkpoint {damaged} is damaged and there is no older one to go back to; --restore none starts over"
+                "checkpoint {damaged} is damaged and there is no older one to go back to; --restore none --overwrite starts over"
             ),
         }
     }

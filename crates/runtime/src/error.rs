@@ -144,7 +144,7 @@ impl fmt::Display for Error {
         if let Some(operator) = operator {
             write!(f, "operator `{operator}`")?;
             if let Some(subtask) = subtask {
-                write!(f, " (subtask {subtask})")?;
+                write!(f, " on worker {}", subtask.index)?;
             }
             f.write_str(": ")?;
         }

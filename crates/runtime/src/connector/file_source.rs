@@ -226,7 +226,7 @@ fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn
     {
         let kind = if from.is_some() { ErrorKind::Unusable } else { ErrorKind::Refused };
         return Err(Error::new(kind, format!("input file {} is not there any more", path.display()))
-            .hint("put it back, or start over with `--restore none`"));
+            .hint("put it back, or start over with `--restore none --overwrite`"));
     }
     let mut bytes = FileBytes::open(files, &path)?;
     if let Some(position) = from {
@@ -236,7 +236,7 @@ fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn
                 "input file {} changed since the checkpoint: it had {was}; it has {is}",
                 path.display()
             ))
-            .hint("put the old file back (new input goes into new files), or start over with `--restore none`"));
+            .hint("put the old file back (new input goes into new files), or start over with `--restore none --overwrite`"));
         }
         bytes.seek(position.offset);
     }

@@ -140,7 +140,7 @@ fn fit_state(stored: &StatePlan, declared: &StatePlan, operator: &OperatorPlan) 
             "the {what} of state `{}` of operator `{}` was `{was}` when the checkpoint was taken, and is `{is}` now",
             stored.name, operator.name
         ))
-        .hint("use a new name for the state, or --restore none to start over"))
+        .hint("use a new name for the state, or --restore none --overwrite to start over"))
     };
     if stored.kind != declared.kind {
         return changed("kind", &stored.kind, &declared.kind);

@@ -79,7 +79,7 @@ impl<S: Source> SourceChain<S> {
             let position = serde_json::from_value(part.position).map_err(|error| {
                 Error::unusable(format!("the stored position of split `{name}` is not one of this source: {error}"))
                     .at_operator(&self.operator)
-                    .hint("restore with the source that wrote it, or start over with --restore none")
+                    .hint("restore with the source that wrote it, or start over with --restore none --overwrite")
             })?;
             SplitState::Waiting(Some(position))
         };

@@ -293,7 +293,7 @@ fn plan_table(
     let operator = &declared.name.operator;
     let stored = StateName::new(stored_operator(attempt, restore, operator), declared.name.state.clone());
     let unusable = |error: String| {
-        let hint = "restore with the types that wrote it, or start over with --restore none";
+        let hint = "restore with the types that wrote it, or start over with --restore none --overwrite";
         Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(hint)
     };
     let newest = chain.footers.last().and_then(|segments| segments.first());
