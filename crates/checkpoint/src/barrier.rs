@@ -33,6 +33,12 @@ impl Mode {
         matches!(self, Mode::AlignedThenUnaligned | Mode::Unaligned)
     }
 
+    /// Whether nothing is processed anywhere from the cuts to the record.
+    #[must_use]
+    pub fn stops_the_job(self) -> bool {
+        self == Mode::StopTheWorld
+    }
+
     /// Whether a restore from such a checkpoint yields the state of an undisturbed run.
     #[must_use]
     pub fn is_exact(self) -> bool {

@@ -161,6 +161,8 @@ pub enum ContestError {
         /// Which.
         incarnation: u64,
     },
+    /// There are entries, and not the first one: Starts are never deleted (L7), so somebody else deleted it.
+    NoBeginning,
     /// Another process owns the job now.
     Fenced {
         /// Its attempt.
@@ -198,6 +200,10 @@ impl fmt::Display for ContestError {
             ContestError::NoSuchIncarnation { incarnation } => write!(
                 f,
                 "the log does not hold the entry that began incarnation {incarnation:016x}: a Start slot was deleted"
+            ),
+            ContestError::NoBeginning => f.write_str(
+                "the first entry of the checkpoint log is missing: something else than this engine deleted it; restore the directory, or move it \
+                 away and start over with --restore none --overwrite",
             ),
             ContestError::Fenced { by } => write!(f, "attempt {by} of another process owns this job now"),
             ContestError::Refused(why) => f.write_str(why),
@@ -256,6 +262,9 @@ impl Contest {
     pub fn on(&mut self, event: ContestEvent) -> ContestAction {
         match (std::mem::replace(&mut self.phase, Phase::Over), event) {
             (_, ContestEvent::StorageFailed(why)) => ContestAction::Failed(ContestError::Storage(why)),
+            (Phase::Listing, ContestEvent::Listed { slots, .. }) if !slots.is_empty() && !slots.contains(&Slot(1)) => {
+                ContestAction::Failed(ContestError::NoBeginning)
+            }
             (Phase::Listing, ContestEvent::Listed { slots, nonce }) => self.read(Box::new(Survey::new(slots, nonce))),
             (Phase::Reading(mut survey), ContestEvent::Read { slot, entry: Some(entry) }) => {
                 survey.add(slot, entry);

@@ -328,9 +328,13 @@ impl<P> Coordinator<P> {
     }
 
     /// When the next periodic trigger is due: one interval after the last one, and the minimum pause after the last completion.
+    /// A mode that stops the job leaves it at least as much time to run as it stood still.
     fn due(&self) -> Option<u64> {
         let interval = millis(self.options.interval?);
-        let pause = self.last_completion.map_or(0, |at| at.saturating_add(millis(self.options.min_pause)));
+        let pause = self.last_completion.map_or(0, |at| {
+            let stood_still = if self.options.mode.stops_the_job() { at.saturating_sub(self.last_trigger) } else { 0 };
+            at.saturating_add(millis(self.options.min_pause).max(stood_still))
+        });
         Some(self.last_trigger.saturating_add(interval).max(pause))
     }
 

@@ -37,7 +37,7 @@ impl ErrorKind {
 }
 
 /// An error: what happened, where, and what to do about it. One pointer wide: it rides in every result of the hot path.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Error(Box<Details>);
 
 #[derive(Debug, Clone)]
@@ -135,6 +135,13 @@ impl Error {
     #[must_use]
     pub fn operator(&self) -> Option<&str> {
         self.0.operator.as_deref()
+    }
+}
+
+/// As `Display`: it is what a program shows that returns the error from `main`.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

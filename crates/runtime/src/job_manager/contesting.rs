@@ -107,6 +107,7 @@ impl Contesting {
             ContestError::Damaged { .. }
             | ContestError::NoSuchCheckpoint { .. }
             | ContestError::NoSuchIncarnation { .. }
+            | ContestError::NoBeginning
             | ContestError::Refused(_) => Error::unusable(error.to_string()),
             // A storage that never worked is a wrong setting, not a failure that passes.
             ContestError::Storage(_) if self.first => Error::refused(error.to_string()).hint("check --checkpoint-dir"),

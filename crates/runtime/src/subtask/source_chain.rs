@@ -86,6 +86,19 @@ impl<S: Source> SourceChain<S> {
         Ok(Split { name, state })
     }
 
+    /// A split at its beginning. A split that will be opened later is looked at now, so that the first checkpoint knows what it was
+    /// and a change before it is read is noticed as any other.
+    fn beginning(&self, name: String) -> Result<Split<S>> {
+        let later = self.source.is_bounded() && self.source.is_replayable();
+        let position = if later {
+            let reader = self.source.open(&name, None, &self.cx).map_err(|error| error.at_operator(&self.operator))?;
+            Some(reader.position())
+        } else {
+            None
+        };
+        Ok(Split { name, state: SplitState::Waiting(position) })
+    }
+
     /// Reads from the split whose turn it is; says what became of it.
     fn pull_split(&mut self, budget: u32, cx: &mut Context<'_>) -> Result<SplitPulled> {
         let Some(split) = self.splits.get_mut(self.turn) else { return Ok(SplitPulled::End) };
@@ -188,7 +201,7 @@ impl<S: Source> SourcePort for SourceChain<S> {
                 names.sort();
                 names.dedup();
                 names.retain(|name| mine(name));
-                names.into_iter().map(|name| Split { name, state: SplitState::Waiting(None) }).collect()
+                names.into_iter().map(|name| self.beginning(name)).collect::<Result<_>>()?
             }
         };
         Ok(())

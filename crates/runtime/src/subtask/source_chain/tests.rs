@@ -58,3 +58,25 @@ fn a_source_that_ends_gives_all_it_has() {
         assert_eq!(taken_in_one_step(source, 10_000), 1_000, "{splits} splits");
     }
 }
+
+#[test]
+fn a_file_that_changes_before_it_is_read_is_noticed_after_a_restore() {
+    use crate::connector::FileSource;
+    let files = MemoryFiles::new();
+    files.put("in/a.txt", b"1\n2\n");
+    files.put("in/b.txt", b"3\n");
+    let source = || Arc::new(FileSource::lines("in/*.txt"));
+    let cx = || source_context(Arc::new(files.clone()));
+    let mark = Flow::default().heartbeat.mark("lines");
+    let mut chain = SourceChain::new("lines", source(), cx(), Box::new(Nowhere), Rc::default(), mark);
+    chain.open(None).unwrap();
+    let parts = chain.parts().unwrap();
+    assert!(parts.values().all(|part| !part.position.is_null()), "{parts:?}");
+    files.put("in/b.txt", b"");
+    let mut restored = SourceChain::new("lines", source(), cx(), Box::new(Nowhere), Rc::default(), mark);
+    restored.open(Some(parts)).unwrap();
+    let (flow, clock, mut outbox) = (Flow::default(), VirtualClock::default(), Outbox::default());
+    let quantum = Quantum { time: Duration::from_secs(1), records: 100 };
+    let error = restored.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Unusable, "{error}");
+}
