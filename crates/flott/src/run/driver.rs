@@ -123,18 +123,25 @@ impl Driver {
                 self.watch.on_stop(now);
                 self.shared.on_stop();
             }
-            ManagerEvent::AttemptEnded { .. } => {
+            ManagerEvent::AttemptEnded { attempt, .. } => {
                 self.watch.on_attempt_ended();
                 if let Some(running) = self.running.take() {
                     // Its threads are about to end: nothing of the old attempt may live when the next one starts.
                     let _ = tokio::task::spawn_blocking(move || running.join()).await;
                 }
+                self.forget(*attempt);
             }
             _ => {}
         }
         let mut outbox = ManagerOutbox::default();
         self.manager.on(now, event, &mut outbox);
         self.obey(now, outbox)
+    }
+
+    /// Gives up the segments that an attempt did not come to the end of. Its threads are gone: no more of them is written.
+    fn forget(&self, attempt: AttemptId) {
+        let store = self.store.clone();
+        tokio::spawn(async move { store.forget(attempt).await });
     }
 
     /// Removes what writes of dead attempts left half done, beside the job; what cannot be removed now can be at the next start.
