@@ -128,7 +128,8 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
         };
         signals.next().await;
         let how = if checkpoints { "with a final checkpoint" } else { "without a checkpoint" };
-        write_log(&format!("stopping {how}; Ctrl-C again ends at once"));
+        // Beside the rest: a log that nobody reads must not keep the job from stopping, nor the second signal from ending it.
+        tokio::task::spawn_blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
         commands.stop();
         signals.next().await;
         exit(INTERRUPTED);

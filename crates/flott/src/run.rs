@@ -10,6 +10,7 @@ mod driver;
 mod ports;
 mod status;
 mod store;
+mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
@@ -35,6 +36,7 @@ use ports::Ports;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;
 
@@ -70,6 +72,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped));
+    let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
     let driver = Driver {
         manager,
         inbox,
@@ -79,10 +82,11 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         clock,
         running: None,
         wake_at: None,
-        watch: Watch::new(settings.stop_timeout.unwrap_or(STOP_TIMEOUT)),
+        watch: Watch::new(patience),
         heartbeats,
         shared: Arc::clone(&shared),
-        listener,
+        teller: Teller::start(listener)?,
+        patience,
     };
     runtime.spawn(driver.drive());
     Ok(JobHandle::new(runtime, events, shared))

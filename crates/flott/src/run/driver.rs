@@ -5,6 +5,7 @@
 use super::ports::Ports;
 use super::status::{LastWord, Report, Shared, Status};
 use super::store::Store;
+use super::teller::Teller;
 use super::watch::Watch;
 use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
@@ -59,7 +60,17 @@ pub(super) struct Driver {
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
     pub(super) shared: Arc<Shared>,
-    pub(super) listener: Listener,
+    pub(super) teller: Teller,
+    /// How long an end that is no finish waits for readers.
+    pub(super) patience: Duration,
+}
+
+/// Waits for somebody who reads: for ever after a finish, which is to be complete, else as long as a stop may take.
+async fn read_out<T>(outcome: &Outcome, patience: Duration, reading: impl Future<Output = T>) -> Option<T> {
+    match outcome {
+        Outcome::Finished { .. } => Some(reading.await),
+        _ => tokio::time::timeout(patience, reading).await.ok(),
+    }
 }
 
 impl Driver {
@@ -74,8 +85,8 @@ impl Driver {
             running.stop();
         }
         // The listener comes first: a program may end as soon as somebody who waits hears of the end.
-        let result = self.shared.preview(&outcome);
-        self.listener.on_end(&result);
+        let told = self.teller.end(self.shared.preview(&outcome));
+        let _ = read_out(&outcome, self.patience, told).await;
         let _ = self.shared.finish(outcome);
     }
 
@@ -158,7 +169,7 @@ impl Driver {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
             let status = self.shared.on_event(&event);
-            self.listener.on_event(now, &event, &status);
+            self.teller.tell(now, event, status);
         }
         for (ticket, request) in outbox.storage {
             let reply = self.store.serve(request);
