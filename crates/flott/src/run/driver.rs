@@ -3,6 +3,7 @@
 //! It decides nothing about the job. What it alone knows is how to wait.
 
 use super::ports::Ports;
+use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
 use super::store::Store;
 use super::teller::Teller;
@@ -60,6 +61,7 @@ pub(super) struct Driver {
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
     pub(super) shared: Arc<Shared>,
+    pub(super) printing: Printing,
     pub(super) teller: Teller,
     /// How long an end that is no finish waits for readers.
     pub(super) patience: Duration,
@@ -83,6 +85,10 @@ impl Driver {
         };
         if let Some(running) = self.running.take() {
             running.stop();
+        }
+        if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {
+            let warning = "output that nobody has read is not printed any more".to_owned();
+            self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
         }
         // The listener comes first: a program may end as soon as somebody who waits hears of the end.
         let told = self.teller.end(self.shared.preview(&outcome));
