@@ -10,7 +10,7 @@
 
 use flott::connector::{
     BoxedReader, CheckpointId, Committer, Next, Sealed, Sink, SinkContext, SinkWriter, Source, SourceContext,
-    SplitReader, Time,
+    SplitReader, Stdout, Time,
 };
 use flott::prelude::*;
 use std::sync::Arc;
@@ -92,12 +92,12 @@ impl Sink<(u64, u64)> for Shout {
 }
 
 struct ShoutWriter {
-    stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    stdout: Arc<dyn Stdout>,
 }
 
 impl SinkWriter<(u64, u64)> for ShoutWriter {
     fn write(&mut self, (digit, sum): (u64, u64)) -> Result<()> {
-        (self.stdout)(&format!("the multiples that end with {digit} add up to {sum}\n"));
+        self.stdout.write(&format!("the multiples that end with {digit} add up to {sum}\n"));
         Ok(())
     }
 

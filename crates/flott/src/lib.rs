@@ -39,7 +39,7 @@ pub mod connector {
     pub use flott_checkpoint::CheckpointId;
     pub use flott_runtime::connector::*;
     pub use flott_runtime::io::{Files, ReadFile, WriteFile};
-    pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
+    pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
     pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
     pub use flott_runtime::time::{Time, Timestamp};
 }

@@ -12,6 +12,7 @@ use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::promises;
 use std::process::exit;
+use tracing_subscriber::filter::LevelFilter;
 
 #[cfg(test)]
 mod tests;
@@ -127,7 +128,8 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
         };
         signals.next().await;
         let how = if checkpoints { "with a final checkpoint" } else { "without a checkpoint" };
-        write_log(&format!("stopping {how}; Ctrl-C again ends at once"));
+        // Beside the rest: a log that nobody reads must not keep the job from stopping, nor the second signal from ending it.
+        tokio::task::spawn_blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
         commands.stop();
         signals.next().await;
         exit(INTERRUPTED);
@@ -173,11 +175,27 @@ impl Signals {
     }
 }
 
-/// The engine's own log, at `RUST_LOG`'s level, warnings by default. A program that has set one up keeps it.
+/// The engine's own log, at the level of `FLOTT_LOG`, warnings by default. A program that has set one up keeps it.
 fn log_to_stderr() {
-    use tracing_subscriber::EnvFilter;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+    let wish = std::env::var("FLOTT_LOG").unwrap_or_default();
+    let level = log_level(&wish);
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level.unwrap_or(LevelFilter::WARN))
+        .with_writer(std::io::stderr)
+        .try_init();
+    if level.is_none() {
+        tracing::warn!(target: "flott", "FLOTT_LOG is `{wish}`, which is no level: it can be off, error, warn, info, debug or trace");
+    }
+}
+
+/// A level by its name; `None` if there is none of that name. One level for all, because filters by module need regular
+/// expressions, which take longer to build than the engine.
+fn log_level(wish: &str) -> Option<LevelFilter> {
+    match wish {
+        "" => Some(LevelFilter::WARN),
+        // Also digits would be levels, with meanings that nobody knows.
+        _ => wish.parse().ok().filter(|_| wish.bytes().all(|byte| byte.is_ascii_alphabetic())),
+    }
 }
 
 impl Job {

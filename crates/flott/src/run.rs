@@ -8,8 +8,10 @@
 mod crash;
 mod driver;
 mod ports;
+mod printer;
 mod status;
 mod store;
+mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
@@ -32,9 +34,11 @@ use flott_runtime::io::threads::OsThreads;
 use flott_runtime::job_manager::{Entropy, JobManager, JobSettings};
 use flott_runtime::plan::Plan;
 use ports::Ports;
+use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;
 
@@ -59,7 +63,9 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     }
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
-    let world = World { files, threads: Arc::new(OsThreads), stdout: Arc::new(print), heartbeats: heartbeats.clone() };
+    let (printer, printing) = Printing::start()?;
+    let teller = Teller::start(listener)?;
+    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
     let entropy = entropy()?;
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -70,6 +76,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped));
+    let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
     let driver = Driver {
         manager,
         inbox,
@@ -79,10 +86,12 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         clock,
         running: None,
         wake_at: None,
-        watch: Watch::new(settings.stop_timeout.unwrap_or(STOP_TIMEOUT)),
+        watch: Watch::new(patience),
         heartbeats,
         shared: Arc::clone(&shared),
-        listener,
+        printing,
+        teller,
+        patience,
     };
     runtime.spawn(driver.drive());
     Ok(JobHandle::new(runtime, events, shared))
@@ -125,11 +134,4 @@ fn cores() -> u16 {
 fn entropy() -> Result<Entropy> {
     random_u64()?;
     Ok(Box::new(|| random_u64().expect("the operating system gave random numbers when the job started")))
-}
-
-/// Where the print sink prints: a reader that went away is no reason to fail.
-fn print(text: &str) {
-    use std::io::Write as _;
-    let mut stdout = std::io::stdout().lock();
-    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

@@ -5,6 +5,7 @@ use crate::heartbeat::Heartbeats;
 use crate::io::Files;
 use crate::operator::Quantum;
 use crate::plan::Plan;
+use crate::sink::Stdout;
 use crate::source::Threads;
 use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
 use std::collections::BTreeMap;
@@ -109,7 +110,7 @@ pub struct World {
     /// Threads for connectors that can only block.
     pub threads: Arc<dyn Threads>,
     /// Where the print sink prints.
-    pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    pub stdout: Arc<dyn Stdout>,
     /// Where the workers show what they are doing.
     pub heartbeats: Heartbeats,
 }

@@ -97,6 +97,12 @@ pub fn segment(attempt: AttemptId, id: CheckpointId, worker: u16) -> String {
     Name::Segment { attempt, id, worker }.path()
 }
 
+/// What the paths of all segments of an attempt begin with.
+#[must_use]
+pub fn segments_of(attempt: AttemptId) -> String {
+    format!("{DATA}/{attempt}/")
+}
+
 /// The path of a history entry.
 #[must_use]
 pub fn history(id: CheckpointId, attempt: AttemptId) -> String {

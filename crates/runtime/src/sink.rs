@@ -122,6 +122,7 @@
 
 use crate::error::Result;
 use crate::io::Files;
+use crate::source::Waker;
 use flott_checkpoint::{AttemptId, CheckpointId};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -138,7 +139,8 @@ pub trait Sink<T>: Send + Sync + 'static {
     /// If the sink cannot be written to; ends the attempt.
     fn open(&self, cx: &SinkContext) -> Result<Self::Writer>;
 
-    /// Makes the committer of one subtask; `None` for a sink that shows its output at once (print).
+    /// Makes the committer of one subtask; `None` for a sink that shows its output at once and has
+    /// nothing to wait for.
     fn committer(&self, cx: &SinkContext) -> Option<Arc<dyn Committer>>;
 
     /// Whether output becomes visible only by a commit, exactly once. Decides the guarantee (contract 3).
@@ -235,10 +237,37 @@ pub struct SinkContext {
     pub first_checkpoint: CheckpointId,
     /// The file system.
     pub files: Arc<dyn Files>,
-    /// Where the print sink prints; gets whole lines, each with its line feed.
-    pub stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Where the print sink prints.
+    pub stdout: Arc<dyn Stdout>,
     /// Wakes this subtask's worker.
-    pub waker: crate::source::Waker,
+    pub waker: Waker,
+}
+
+/// Where sinks print that show their output at once. A closure that never blocks is one.
+pub trait Stdout: Send + Sync {
+    /// Whether more should be written now; if not, the waker is called when it should.
+    fn ready(&self, waker: &Waker) -> bool {
+        let _ = waker;
+        true
+    }
+
+    /// Takes whole lines, each with its line feed. Never blocks, and takes them also if it is not ready.
+    fn write(&self, lines: &str);
+
+    /// Waits until everything that was written before is out, or nobody is there to read it. May block: not for a worker's
+    /// thread.
+    ///
+    /// # Errors
+    /// If that takes too long.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl<F: Fn(&str) + Send + Sync> Stdout for F {
+    fn write(&self, lines: &str) {
+        self(lines);
+    }
 }
 
 mod bytes_as_bin {

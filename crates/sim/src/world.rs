@@ -289,7 +289,7 @@ impl World {
         let outside = Outside {
             files,
             threads: Arc::new(NoThreads),
-            stdout: Arc::new(|_| ()),
+            stdout: Arc::new(|_: &str| ()),
             heartbeats: Heartbeats::default(),
         };
         let entropy = Box::new(move || random.draw());

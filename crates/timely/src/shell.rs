@@ -17,6 +17,7 @@ use flott_runtime::time::{Clock, Time};
 use flott_runtime::worker::{Mail, Next, Worker};
 use flott_runtime::{Error, Result};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,9 @@ use timely::dataflow::Scope;
 use timely::dataflow::operators::generic::OutputBuilder;
 use timely::dataflow::operators::generic::builder_rc::OperatorBuilder;
 use timely::scheduling::Activator;
+
+#[cfg(test)]
+mod tests;
 
 /// What the shell hosts: [`Worker`], or a stand-in for tests of the fabric alone.
 pub(crate) trait Work {
@@ -82,9 +86,28 @@ pub(crate) struct Shell {
     /// Packets for other workers.
     leaving: Vec<Envelope>,
     outbox: Outbox,
-    /// The earliest moment that timely will run the shell at, if it was asked to.
-    alarm: Option<Time>,
+    alarms: Alarms,
     is_done: bool,
+}
+
+/// The moments that timely was asked to run the shell at. It forgets none and merges none, so it is asked only for one that
+/// is earlier than all it has.
+#[derive(Default)]
+struct Alarms(BTreeSet<Time>);
+
+impl Alarms {
+    /// How long to ask timely to wait so that the shell runs at `moment` at the latest; `None` if it does anyway.
+    fn set(&mut self, now: Time, moment: Time) -> Option<Duration> {
+        while self.0.first().is_some_and(|alarm| *alarm <= now) {
+            self.0.pop_first();
+        }
+        if self.0.first().is_some_and(|alarm| *alarm <= moment) {
+            return None;
+        }
+        let delay = moment.since(now).min(LONGEST_SLEEP);
+        self.0.insert(now.after(delay));
+        Some(delay)
+    }
 }
 
 /// When timely has to run the shell again, besides after a wake or a packet.
@@ -105,7 +128,7 @@ impl Shell {
             local: Vec::new(),
             leaving: Vec::new(),
             outbox: Outbox::default(),
-            alarm: None,
+            alarms: Alarms::default(),
             is_done: false,
         }
     }
@@ -243,13 +266,7 @@ impl Shell {
                 if moment <= now {
                     return Again::Now;
                 }
-                // Timely forgets no alarm: ask only for one that is earlier than what it has.
-                if self.alarm.is_some_and(|alarm| now < alarm && alarm <= moment) {
-                    return Again::IfWoken;
-                }
-                let delay = moment.since(now).min(LONGEST_SLEEP);
-                self.alarm = Some(now.after(delay));
-                Again::After(delay)
+                self.alarms.set(now, moment).map_or(Again::IfWoken, Again::After)
             }
         }
     }

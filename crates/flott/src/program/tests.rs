@@ -12,3 +12,13 @@ fn a_program_that_panics_cannot_leave_says_so_at_its_start() {
     let told = warnings(&frozen, false).join("");
     assert!(told.contains("panic = \"abort\"") && told.contains("restarts after a panic are off"), "{told}");
 }
+
+#[test]
+fn the_level_of_the_log_is_a_word_and_anything_else_is_none() {
+    assert_eq!(log_level(""), Some(LevelFilter::WARN));
+    assert_eq!(log_level("off"), Some(LevelFilter::OFF));
+    assert_eq!(log_level("DEBUG"), Some(LevelFilter::DEBUG));
+    for wrong in ["loud", "flott=debug", "3", "warn,info"] {
+        assert_eq!(log_level(wrong), None, "{wrong}");
+    }
+}

@@ -3,8 +3,10 @@
 //! It decides nothing about the job. What it alone knows is how to wait.
 
 use super::ports::Ports;
+use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
 use super::store::Store;
+use super::teller::Teller;
 use super::watch::Watch;
 use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
@@ -59,7 +61,18 @@ pub(super) struct Driver {
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
     pub(super) shared: Arc<Shared>,
-    pub(super) listener: Listener,
+    pub(super) printing: Printing,
+    pub(super) teller: Teller,
+    /// How long an end that is no finish waits for readers.
+    pub(super) patience: Duration,
+}
+
+/// Waits for somebody who reads: for ever after a finish, which is to be complete, else as long as a stop may take.
+async fn read_out<T>(outcome: &Outcome, patience: Duration, reading: impl Future<Output = T>) -> Option<T> {
+    match outcome {
+        Outcome::Finished { .. } => Some(reading.await),
+        _ => tokio::time::timeout(patience, reading).await.ok(),
+    }
 }
 
 impl Driver {
@@ -73,9 +86,13 @@ impl Driver {
         if let Some(running) = self.running.take() {
             running.stop();
         }
+        if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {
+            let warning = "output that nobody has read is not printed any more".to_owned();
+            self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
+        }
         // The listener comes first: a program may end as soon as somebody who waits hears of the end.
-        let result = self.shared.preview(&outcome);
-        self.listener.on_end(&result);
+        let told = self.teller.end(self.shared.preview(&outcome));
+        let _ = read_out(&outcome, self.patience, told).await;
         let _ = self.shared.finish(outcome);
     }
 
@@ -123,18 +140,25 @@ impl Driver {
                 self.watch.on_stop(now);
                 self.shared.on_stop();
             }
-            ManagerEvent::AttemptEnded { .. } => {
+            ManagerEvent::AttemptEnded { attempt, .. } => {
                 self.watch.on_attempt_ended();
                 if let Some(running) = self.running.take() {
                     // Its threads are about to end: nothing of the old attempt may live when the next one starts.
                     let _ = tokio::task::spawn_blocking(move || running.join()).await;
                 }
+                self.forget(*attempt);
             }
             _ => {}
         }
         let mut outbox = ManagerOutbox::default();
         self.manager.on(now, event, &mut outbox);
         self.obey(now, outbox)
+    }
+
+    /// Gives up the segments that an attempt did not come to the end of. Its threads are gone: no more of them is written.
+    fn forget(&self, attempt: AttemptId) {
+        let store = self.store.clone();
+        tokio::spawn(async move { store.forget(attempt).await });
     }
 
     /// Removes what writes of dead attempts left half done, beside the job; what cannot be removed now can be at the next start.
@@ -151,7 +175,7 @@ impl Driver {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
             let status = self.shared.on_event(&event);
-            self.listener.on_event(now, &event, &status);
+            self.teller.tell(now, event, status);
         }
         for (ticket, request) in outbox.storage {
             let reply = self.store.serve(request);

@@ -68,6 +68,14 @@ impl Store {
         }
     }
 
+    /// Gives up what an attempt that has ended was writing.
+    pub(super) async fn forget(&self, attempt: AttemptId) {
+        match &self.place {
+            Place::At(server) => server.forget(attempt).await,
+            Place::Nowhere => {}
+        }
+    }
+
     /// Serves a request; requests take their turn when this is called, not when it is awaited. Call it inside a runtime.
     pub(super) fn serve(&self, request: StorageRequest) -> Pin<Box<dyn Future<Output = StorageReply> + Send>> {
         #[cfg(feature = "testing")]

@@ -40,12 +40,11 @@ impl Watch {
         self.attempt_until.get_or_insert(now.after(self.patience));
     }
 
-    /// The workers are gone.
+    /// The workers are gone. What was seen of them counts no more, unless the job itself was late already then.
     pub(super) fn on_attempt_ended(&mut self) {
         self.attempt_until = None;
-        if self.job_until.is_none() {
-            self.first_look = None;
-        }
+        let job_until = self.job_until;
+        self.first_look.take_if(|(seen, _)| job_until.is_none_or(|until| *seen < until));
     }
 
     /// When to look next.

@@ -55,8 +55,12 @@ impl<'a> Process<'a> {
         shared: &'a Shared,
     ) -> Process<'a> {
         let heartbeats = Heartbeats::default();
-        let world =
-            World { files, threads: Arc::new(OsThreads), stdout: Arc::new(|_| ()), heartbeats: heartbeats.clone() };
+        let world = World {
+            files,
+            threads: Arc::new(OsThreads),
+            stdout: Arc::new(|_: &str| ()),
+            heartbeats: heartbeats.clone(),
+        };
         // Nonces must differ between processes and between tests' runs alike; which they are changes nothing.
         let mut next = Random::new(clock.now().0.wrapping_add(1));
         let manager = JobManager::new(settings, plan, world, Box::new(move || next.draw()));

@@ -1,11 +1,13 @@
-//! Prints each record on a line of its own, at once.
+//! Prints each record on a line of its own, as fast as somebody reads.
 //!
 //! A record that is a text is printed as it is, everything else as JSON on one line: so it needs nothing of a record that
-//! every record does not have, and other programs can read it. Not transactional: after a restore some lines come again.
+//! every record does not have, and other programs can read it. Not transactional: after a restore some lines come again. None is
+//! missing: a checkpoint waits until the lines before it are out.
 
 use crate::error::{Error, Result};
 use crate::record::Record;
-use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
+use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
+use crate::source::Waker;
 use flott_checkpoint::CheckpointId;
 use serde_json::Value;
 use std::sync::Arc;
@@ -27,11 +29,11 @@ impl<T: Record> Sink<T> for Print {
     type Writer = PrintWriter;
 
     fn open(&self, cx: &SinkContext) -> Result<PrintWriter> {
-        Ok(PrintWriter { stdout: cx.stdout.clone() })
+        Ok(PrintWriter { stdout: cx.stdout.clone(), waker: cx.waker.clone(), has_printed: false })
     }
 
-    fn committer(&self, _cx: &SinkContext) -> Option<Arc<dyn Committer>> {
-        None
+    fn committer(&self, cx: &SinkContext) -> Option<Arc<dyn Committer>> {
+        Some(Arc::new(PrintFlusher { stdout: cx.stdout.clone() }))
     }
 
     fn is_transactional(&self) -> bool {
@@ -41,10 +43,17 @@ impl<T: Record> Sink<T> for Print {
 
 /// Prints the records of one subtask.
 pub struct PrintWriter {
-    stdout: Arc<dyn Fn(&str) + Send + Sync>,
+    stdout: Arc<dyn Stdout>,
+    waker: Waker,
+    /// Since the last seal.
+    has_printed: bool,
 }
 
 impl<T: Record> SinkWriter<T> for PrintWriter {
+    fn ready(&mut self) -> bool {
+        self.stdout.ready(&self.waker)
+    }
+
     fn write(&mut self, record: T) -> Result<()> {
         let json = serde_json::to_string(&record)
             .map_err(|error| Error::failed(format!("a record cannot be printed as JSON: {error}")))?;
@@ -54,11 +63,39 @@ impl<T: Record> SinkWriter<T> for PrintWriter {
             _ => json,
         };
         line.push('\n');
-        (self.stdout)(&line);
+        self.stdout.write(&line);
+        self.has_printed = true;
         Ok(())
     }
 
     fn seal(&mut self, _id: CheckpointId) -> Option<Sealed> {
-        None
+        std::mem::take(&mut self.has_printed).then(|| Box::new(()) as Sealed)
+    }
+}
+
+/// Lets no checkpoint be recorded before its lines are out. There is nothing to commit.
+struct PrintFlusher {
+    stdout: Arc<dyn Stdout>,
+}
+
+impl Committer for PrintFlusher {
+    fn claim(&self, _overwrite: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn overwrite_foreign(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _sealed: &mut Sealed) -> Result<Vec<Token>> {
+        self.stdout.flush().map(|()| Vec::new())
+    }
+
+    fn commit(&self, _token: &Token) -> Result<()> {
+        Ok(())
+    }
+
+    fn clean(&self, _restored: &[Token]) -> Result<()> {
+        Ok(())
     }
 }

@@ -12,8 +12,10 @@ pub use open::{find_storage, open_storage, open_storage_to_read};
 pub use retry::RetryOptions;
 
 use crate::io::{StorageReply, StorageRequest};
+use crate::layout;
 use blob::{Act, Turn, Turns};
 use bytes::Bytes;
+use flott_checkpoint::AttemptId;
 use futures::{FutureExt, TryFutureExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
@@ -100,6 +102,24 @@ impl StorageServer {
                 Asked::Queued(path, turn, act) => store.in_turn(&path, turn, act).await,
             }
         }
+    }
+}
+
+impl StorageServer {
+    /// Gives up all blobs below `data/<attempt>/` that are neither finished nor discarded: their memory and open files are
+    /// given back, and their uploads aborted. For an attempt that has ended, so that nobody goes on with one of them.
+    ///
+    /// Calls that are on their way are waited for. An upload that cannot be aborted in time is left to the store.
+    pub async fn forget(&self, attempt: AttemptId) {
+        let blobs = self.store.turns.remove_below(&layout::segments_of(attempt));
+        let discards = blobs.into_iter().map(async |blob| {
+            // No blob comes if the call that had it was dropped half way: then it is gone already.
+            if let Ok(mut blob) = blob.await {
+                // What it leaves behind is swept after the next start.
+                let _ = blob.discard(&self.store).await;
+            }
+        });
+        futures::future::join_all(discards).await;
     }
 }
 

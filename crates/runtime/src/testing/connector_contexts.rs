@@ -31,7 +31,7 @@ pub fn sink_context(files: Arc<dyn Files>) -> SinkContext {
         attempt: AttemptId(1),
         first_checkpoint: CheckpointId(1),
         files,
-        stdout: Arc::new(|_| ()),
+        stdout: Arc::new(|_: &str| ()),
         waker: Arc::new(|| ()),
     }
 }

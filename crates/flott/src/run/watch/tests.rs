@@ -47,3 +47,24 @@ fn an_attempt_that_has_ended_is_not_watched_any_more() {
     watch.on_attempt_ended();
     assert_eq!(watch.due(), None);
 }
+
+#[test]
+fn a_stop_has_all_its_time_although_an_attempt_that_was_ending_took_too_long() {
+    let mut watch = Watch::new(Duration::from_secs(30));
+    watch.on_attempt_ending(at(0));
+    watch.on_stop(Time(29_500_000));
+    assert!(watch.look(at(30), vec![pulse(7)]).is_none(), "the attempt is late, which one look does not prove");
+    watch.on_attempt_ended();
+    assert!(watch.look(at(31), vec![pulse(7)]).is_none(), "the job itself is not late");
+    assert_eq!(watch.due(), Some(Time(59_500_000)));
+}
+
+#[test]
+fn a_job_that_is_late_itself_stays_late_when_its_attempt_ends() {
+    let mut watch = Watch::new(Duration::from_secs(30));
+    watch.on_stop(at(0));
+    watch.on_attempt_ending(at(1));
+    assert!(watch.look(at(30), vec![pulse(7)]).is_none());
+    watch.on_attempt_ended();
+    assert!(watch.look(at(31), vec![pulse(7)]).is_some());
+}

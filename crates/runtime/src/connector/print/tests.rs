@@ -12,7 +12,8 @@ fn printed<T: Record>(records: Vec<T>) -> String {
     let cx = SinkContext { stdout, ..sink_context(Arc::new(MemoryFiles::new())) };
     let mut writer = Sink::<T>::open(&print(), &cx).unwrap();
     records.into_iter().for_each(|record| writer.write(record).unwrap());
-    assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(1)).is_none());
+    assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(1)).is_some(), "there is something to wait for");
+    assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(2)).is_none(), "nothing new");
     let text = text.lock().unwrap();
     text.clone()
 }
@@ -26,6 +27,32 @@ fn a_text_is_printed_as_it_is_and_everything_else_as_json() {
 
 #[test]
 fn what_json_cannot_say_is_an_error() {
-    let mut writer = PrintWriter { stdout: Arc::new(|_| ()) };
+    let cx = sink_context(Arc::new(MemoryFiles::new()));
+    let mut writer = Sink::<std::collections::BTreeMap<(u8, u8), u8>>::open(&print(), &cx).unwrap();
     assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)])).is_err());
+}
+
+/// An output that nobody reads.
+struct Stuck;
+
+impl Stdout for Stuck {
+    fn ready(&self, _: &Waker) -> bool {
+        false
+    }
+
+    fn write(&self, _: &str) {}
+
+    fn flush(&self) -> Result<()> {
+        Err(Error::failed("nobody reads"))
+    }
+}
+
+#[test]
+fn an_output_that_nobody_reads_holds_records_and_checkpoints_back() {
+    let cx = SinkContext { stdout: Arc::new(Stuck), ..sink_context(Arc::new(MemoryFiles::new())) };
+    let mut writer = Sink::<u8>::open(&print(), &cx).unwrap();
+    assert!(!SinkWriter::<u8>::ready(&mut writer));
+    let committer = Sink::<u8>::committer(&print(), &cx).unwrap();
+    let mut sealed: Sealed = Box::new(());
+    assert!(committer.prepare(&mut sealed).unwrap_err().to_string().contains("nobody reads"));
 }

@@ -43,7 +43,7 @@ impl Blob {
         match act {
             Act::Append(bytes) => self.append(store, at, bytes).await,
             Act::Finish => self.finish(store, at).await,
-            Act::Discard => self.discard().await,
+            Act::Discard => self.discard(store).await,
         }
     }
 
@@ -54,7 +54,7 @@ impl Blob {
         self.rest.push(bytes);
         while self.rest_bytes > PART_BYTES {
             let result = self.send_part(store, at).await;
-            self.or_break(result).await?;
+            self.or_break(store, result).await?;
         }
         Ok(())
     }
@@ -68,18 +68,19 @@ impl Blob {
             None => self.put_whole(store, at).await,
             Some(_) => self.complete(store, at).await,
         };
-        self.or_break(result).await?;
+        self.or_break(store, result).await?;
         *self = Blob::default();
         Ok(())
     }
 
     /// Also forgets that the blob is broken.
-    async fn discard(&mut self) -> Result<(), String> {
+    pub(super) async fn discard(&mut self, store: &Store) -> Result<(), String> {
         let upload = self.upload.take();
         *self = Blob::default();
         match upload {
             Some(mut upload) => {
-                upload.abort().await.map_err(|error| format!("its upload cannot be taken back: {error}"))
+                let abort = store.retry.in_time(1, upload.abort());
+                abort.await.map_err(|failure| format!("its upload cannot be taken back: {failure}"))
             }
             None => Ok(()),
         }
@@ -98,6 +99,8 @@ impl Blob {
         put.await.map(|_| ()).map_err(|failure| failure.to_string())
     }
 
+    /// Begins the upload if need be and sends its next part, once: an upload counts a part, and its place in the object, when
+    /// it is asked to take it, so asking again would leave a gap.
     async fn send_part(&mut self, store: &Store, at: &Path) -> Result<(), String> {
         if self.upload.is_none() {
             let begin = store.retry.repeat(|| {
@@ -111,6 +114,7 @@ impl Blob {
         store.retry.in_time(1, upload.put_part(part)).await.map_err(|failure| failure.to_string())
     }
 
+    /// Sends what is left and makes the blob visible, once: an upload is used up by its first `complete`, whatever came of it.
     async fn complete(&mut self, store: &Store, at: &Path) -> Result<(), String> {
         if self.rest_bytes > 0 {
             self.send_part(store, at).await?;
@@ -139,11 +143,11 @@ impl Blob {
     }
 
     /// After a failure the blob is broken, and what was uploaded of it is given back as far as the store lets us.
-    async fn or_break(&mut self, result: Result<(), String>) -> Result<(), String> {
+    async fn or_break(&mut self, store: &Store, result: Result<(), String>) -> Result<(), String> {
         let Err(text) = result else { return Ok(()) };
         if let Some(mut upload) = self.upload.take() {
             // The cause is reported, not what follows from it; leftovers are swept after the next start.
-            let _ = upload.abort().await;
+            let _ = store.retry.in_time(1, upload.abort()).await;
         }
         *self = Blob { broken: Some(text.clone()), ..Blob::default() };
         Err(text)
@@ -194,6 +198,14 @@ impl Turns {
             // Nobody left to take it: the blob is dropped, and its upload with it.
             let _ = next.to.send(blob);
         }
+    }
+
+    /// Takes the queues of all paths below a prefix away, each to be waited for to its end. Calls that are on their way
+    /// still have their turn; a later call for such a path begins anew.
+    pub(super) fn remove_below(&self, prefix: &str) -> Vec<oneshot::Receiver<Blob>> {
+        let mut last = self.lock();
+        let removed = last.extract_if(prefix.to_owned().., |path, _| path.starts_with(prefix));
+        removed.map(|(_, last)| last.blob).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Last>> {

@@ -147,6 +147,50 @@ async fn a_failed_part_breaks_the_blob_until_it_is_discarded() {
 }
 
 #[tokio::test]
+async fn an_abort_that_hangs_holds_nobody_up() {
+    let (store, server) =
+        faulty(vec![(Kind::Part, Fault::Error), (Kind::Abort, Fault::Hang), (Kind::Abort, Fault::Hang)]);
+    let path = "data/1/1-0.seg";
+    let discard = StorageRequest::Discard { path: path.to_owned() };
+    let text = failure(server.serve(append(path, PART_BYTES + 1)).await);
+    assert!(text.contains("a passing fault"), "the cause is told, not what followed: {text}");
+    assert!(matches!(server.serve(discard.clone()).await, StorageReply::Done));
+    assert!(matches!(server.serve(append(path, PART_BYTES + 1)).await, StorageReply::Done));
+    let text = failure(server.serve(discard).await);
+    assert!(text.contains("cannot be taken back"), "{text}");
+    assert_eq!(store.calls(Kind::Abort), 2);
+    assert_eq!(server.store.turns.open(), 0);
+}
+
+#[tokio::test]
+async fn an_attempt_that_is_forgotten_leaves_no_open_blob_behind() {
+    let (store, server) = faulty(vec![]);
+    let large = "data/1/2-0.seg";
+    server.serve(append(large, PART_BYTES + 1)).await;
+    server.serve(append("data/1/2-1.seg", 10)).await;
+    server.serve(append("data/10/2-0.seg", 10)).await;
+    // Its turn has come before the attempt is forgotten, although it is served after.
+    let late = server.serve(append(large, 10));
+    let (reply, ()) = tokio::join!(late, server.forget(AttemptId(1)));
+    assert!(matches!(reply, StorageReply::Done));
+    assert_eq!(store.aborted.load(Ordering::SeqCst), 1, "the upload is given back");
+    assert_eq!(server.store.turns.open(), 1, "only the blob of the other attempt");
+    assert!(matches!(server.serve(finish("data/10/2-0.seg")).await, StorageReply::Done));
+    assert!(failure(server.serve(finish(large)).await).contains("never begun"));
+}
+
+#[tokio::test]
+async fn the_staging_file_of_a_forgotten_attempt_is_gone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = open_storage(&dir.path().display().to_string(), "job").expect("opened");
+    let files = || std::fs::read_dir(dir.path().join("job/data/1")).map_or(0, Iterator::count);
+    server.serve(append("data/1/2-0.seg", PART_BYTES + 1)).await;
+    assert_eq!(files(), 1, "half written");
+    server.forget(AttemptId(1)).await;
+    assert_eq!(files(), 0);
+}
+
+#[tokio::test]
 async fn a_dropped_append_breaks_the_blob_instead_of_leaving_a_gap() {
     let server = StorageServer::in_memory();
     drop(server.serve(append("data/1/1-0.seg", 10)));

@@ -128,7 +128,7 @@ impl Job {
             world: World {
                 files: Arc::new(Nothing),
                 threads: Arc::new(Nothing),
-                stdout: Arc::new(|_| ()),
+                stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
             },
         })

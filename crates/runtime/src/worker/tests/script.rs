@@ -151,7 +151,7 @@ impl Script {
             world: World {
                 files: Arc::new(Nothing),
                 threads: Arc::new(Nothing),
-                stdout: Arc::new(|_| ()),
+                stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
             },
         });

@@ -25,6 +25,7 @@ pub(super) enum Kind {
     List,
     Delete,
     Part,
+    Abort,
 }
 
 /// What happens to it.
@@ -178,6 +179,9 @@ impl MultipartUpload for Upload {
     }
 
     async fn abort(&mut self) -> Result<()> {
+        if next(&self.faults, &self.calls, Kind::Abort) == Fault::Hang {
+            std::future::pending::<()>().await;
+        }
         self.aborted.fetch_add(1, Ordering::SeqCst);
         self.inner.abort().await
     }
