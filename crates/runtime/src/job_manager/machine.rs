@@ -234,7 +234,7 @@ impl JobManager {
     /// An older checkpoint, or the end (R2).
     fn fall_back(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
-        match go_back(self.claim.as_deref(), &error, &mut cx) {
+        match older_checkpoint(self.claim.as_deref(), &error, &mut cx) {
             Ok(restore) => self.start(restore, now, outbox),
             Err(error) => self.finish(Outcome::Failed(error), now),
         }
@@ -415,7 +415,7 @@ impl JobManager {
 }
 
 /// Which older checkpoint to restore instead (R2).
-fn go_back(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
+fn older_checkpoint(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
     let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
         return Err(error.clone());
     };
