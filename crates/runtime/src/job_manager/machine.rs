@@ -126,6 +126,7 @@ impl JobManager {
         if Gatherer::is_due(&notes) || std::mem::take(&mut running.just_opened) {
             self.gatherer.collect(running, &mut cx);
         }
+        self.gatherer.go_on(running, &mut cx);
         if let Some(end) = running.end.take() {
             let attempt = running.attempt.id;
             self.end_attempt(attempt, end, now, outbox);
@@ -319,7 +320,7 @@ impl JobManager {
                 self.on_doubted(owner, now, outbox);
             }
             _ if self.chronicle.waits_for(ticket) => self.chronicle.on_storage(ticket, &reply, &mut cx),
-            _ => self.gatherer.on_storage(ticket, reply, &mut cx),
+            _ => self.gatherer.hear(ticket, reply),
         }
     }
 
