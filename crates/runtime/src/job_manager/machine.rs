@@ -254,7 +254,8 @@ impl JobManager {
         }
         match self.desk.restarts.on_failure(now.millis()) {
             Verdict::RestartAfter(millis) => {
-                let delay = Duration::from_millis(millis);
+                // The final checkpoint needs an attempt: not later than necessary.
+                let delay = if self.desk.stop_wanted { Duration::ZERO } else { Duration::from_millis(millis) };
                 outbox.events.push(JobEvent::Restart { restarts: self.desk.restarts.total(), delay, error });
                 self.phase = Phase::Waiting { until: now.after(delay) };
             }
@@ -408,6 +409,8 @@ impl JobManager {
                 outbox.stop_attempt = Some(attempt);
                 self.phase = Phase::Ending { attempt, then: Then::Finish(outcome) };
             }
+            // It is decided already how the job ends.
+            Phase::Ending { then: Then::Finish(_), .. } => {}
             Phase::Ending { then, .. } => *then = Then::Finish(Outcome::Cancelled),
             Phase::Parting { .. } | Phase::Over => {}
             _ => self.finish(Outcome::Cancelled, now),

@@ -182,6 +182,11 @@ impl Rig {
         self.workers.clear();
         self.queue.retain(|event| !matches!(event, ManagerEvent::Worker(_)));
         self.queue.push_back(ManagerEvent::AttemptEnded { attempt, error });
+    /// A worker was told to close.
+    pub(super) fn is_closing(&self) -> bool {
+        self.workers.iter().any(|worker| worker.closed)
+    }
+
     }
 
     fn pass_time(&mut self) -> ManagerEvent {
