@@ -93,11 +93,6 @@ pub enum Refusal {
     },
 }
 
-impl Refusal {
-    /// The exit code of the process: "checkpoint not usable for this job".
-    pub const EXIT_CODE: u8 = 4;
-}
-
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -124,7 +119,7 @@ impl std::error::Error for Refusal {}
 ///
 /// # Errors
 /// When a transactional sink may have committed a later epoch and duplicates are not allowed.
-pub fn go_back(to: CheckpointId, committed: &[SinkEpoch], allowed: Allowed) -> Result<GoBack, Refusal> {
+pub fn judge_going_back(to: CheckpointId, committed: &[SinkEpoch], allowed: Allowed) -> Result<GoBack, Refusal> {
     let later: Vec<SinkEpoch> = committed.iter().filter(|sink| sink.epoch > to).cloned().collect();
     match later.first() {
         Some(first) if !allowed.duplicates => Err(Refusal::Committed { to, committed: first.clone() }),
@@ -156,5 +151,5 @@ pub fn fall_back(
             None => return Err(none_left),
         }
     };
-    if allowed.no_fallback { Err(Refusal::NotWanted { damaged, to }) } else { go_back(to, committed, allowed) }
+    if allowed.no_fallback { Err(Refusal::NotWanted { damaged, to }) } else { judge_going_back(to, committed, allowed) }
 }

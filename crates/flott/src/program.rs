@@ -10,7 +10,7 @@ use crate::settings::Settings;
 use clap::Args;
 use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
-use flott_runtime::job_manager::promises;
+use flott_runtime::job_manager::{check_required, promises};
 use std::process::exit;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -87,13 +87,7 @@ fn opening(job: &Job, frozen: &Frozen, settings: &Settings) -> Result<Opening> {
     let mode = settings.checkpoint_mode.unwrap_or(defaults.mode);
     let checkpoints = settings.checkpoint_dir.as_ref().map(|_| mode);
     let paths = promises(&frozen.plan, checkpoints, Guarantee::ExactlyOnce);
-    if let Some(required) = settings.require {
-        let lesser = flott_checkpoint::guarantee::below(&paths, required);
-        if !lesser.is_empty() {
-            let lesser: Vec<String> = lesser.iter().map(ToString::to_string).collect();
-            return Err(Error::refused(format!("--require {required} cannot be kept: {}", lesser.join("; "))));
-        }
-    }
+    check_required(&paths, settings.require)?;
     Ok(Opening {
         job: job.name().to_owned(),
         checkpoint_dir: settings.checkpoint_dir.clone(),

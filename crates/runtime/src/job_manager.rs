@@ -27,7 +27,7 @@ mod tests;
 
 pub use desk::Entropy;
 pub use machine::JobManager;
-pub use promises::promises;
+pub use promises::{check_required, promises};
 pub use settings::JobSettings;
 
 use crate::attempt::Attempt;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::ops::Range;
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The largest number of key groups of a job.
 pub const MAX_KEY_GROUPS: u16 = 1 << 15;
@@ -81,6 +81,14 @@ pub fn group_range(groups: u16, workers: u32, index: u32) -> Range<u16> {
 pub fn owner(group: KeyGroup, groups: u16, workers: u32) -> u32 {
     // Below `workers` for every group below `groups`.
     (u64::from(group.0) * u64::from(workers) / u64::from(groups.max(1))) as u32
+}
+
+/// The worker that owns a split, or a token of a sink: the xxh3-64 of its name, modulo the workers. Stored positions and
+/// tokens are found by it, so it must never change.
+#[must_use]
+pub fn owner_of_name(name: &str, workers: u16) -> u16 {
+    // Below `workers`, which is never 0.
+    (xxh3_64(name.as_bytes()) % u64::from(workers.max(1))) as u16
 }
 
 /// Everything that places a key in one worker's state.

@@ -21,6 +21,7 @@ use crate::attempt::{Attempt, Restore};
 use crate::control::{Report, SplitPart, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{Answer, Ticket};
+use crate::key::owner_of_name;
 use crate::operator::{Chain, Context, Flow};
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
@@ -357,8 +358,8 @@ impl Subtask {
         self.ended = finished;
         for sink in &mut self.sinks {
             let all = tokens.get(sink.operator()).cloned().unwrap_or_default();
-            let (workers, index) = (u64::from(self.attempt.workers), u64::from(self.id.index));
-            let mine = |token: &&Token| xxhash_rust::xxh3::xxh3_64(token.name.as_bytes()) % workers == index;
+            let (workers, index) = (self.attempt.workers, self.id.index);
+            let mine = |token: &&Token| owner_of_name(&token.name, workers) == index;
             sink.restore(checkpoint, all.iter().filter(mine).cloned().collect());
         }
         // One subtask of each sink cleans up, and has to know all of them for it.

@@ -76,9 +76,9 @@ fn no_fallback_refuses_even_a_harmless_one() {
 
 #[test]
 fn an_older_checkpoint_named_by_the_user_obeys_the_same_rule() {
-    assert!(go_back(CheckpointId(2), &[out(6)], Allowed::default()).is_err());
-    assert!(go_back(CheckpointId(6), &[out(6)], Allowed::default()).is_ok());
-    assert!(go_back(CheckpointId(2), &[out(6)], Allowed { duplicates: true, ..Allowed::default() }).is_ok());
+    assert!(judge_going_back(CheckpointId(2), &[out(6)], Allowed::default()).is_err());
+    assert!(judge_going_back(CheckpointId(6), &[out(6)], Allowed::default()).is_ok());
+    assert!(judge_going_back(CheckpointId(2), &[out(6)], Allowed { duplicates: true, ..Allowed::default() }).is_ok());
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) fn on(round: &mut Round, event: Event) -> Actions {
     if round.all_at_head() {
         actions.extend(round.cut());
         actions.push(round.pause());
-        // No `end`: only `Resolved`, or a newer barrier, ends this round, and with it the pause.
+        // No `end`: the subtask is paused now, and only `Resolved` ends this round, and with it the pause.
     }
     actions
 }

@@ -62,9 +62,12 @@ pub(super) fn sort(sight: &Sight, memory: &Memory, in_use: &InUse) -> Result<Gar
     }
     let of_the_log: BTreeSet<(CheckpointId, AttemptId)> =
         recorded.iter().map(|known| (known.id, known.attempt)).collect();
+    // A listing is no snapshot: what was recorded while it ran may be missing beside something newer. What was recorded
+    // before the run began is certain to be in it.
     let own = recorded.iter().filter(|known| known.attempt == in_use.attempt).map(|known| known.id).max();
+    let own = own.zip(in_use.newest).map(|(listed, before)| listed.min(before));
     let is_orphan = |id: CheckpointId, attempt: AttemptId| {
-        // Of the own attempt, what is newer than its newest recorded checkpoint is being written now.
+        // Of the own attempt, what is newer than the newest checkpoint recorded then may be recorded by now.
         let is_over = attempt < in_use.attempt || (attempt == in_use.attempt && own.is_some_and(|own| id < own));
         is_over && !of_the_log.contains(&(id, attempt)) && !retention.needed.contains(&id)
     };

@@ -19,6 +19,8 @@ struct Bench {
     job: SampleJob,
     collector: Collector,
     asked: Vec<(Ticket, StorageRequest)>,
+    /// This object is in no listing.
+    hidden: Option<String>,
     /// All deletions that were asked for, in order.
     deletions: Vec<String>,
 }
@@ -26,7 +28,7 @@ struct Bench {
 impl Bench {
     fn new(job: SampleJob) -> Bench {
         let collector = Collector::new(job.attempt, 1_000);
-        Bench { job, collector, asked: Vec::new(), deletions: Vec::new() }
+        Bench { job, collector, asked: Vec::new(), hidden: None, deletions: Vec::new() }
     }
 
     fn in_use(&self, retained: u32) -> InUse {
@@ -46,7 +48,10 @@ impl Bench {
         if let StorageRequest::Delete { path } = &request {
             self.deletions.push(path.clone());
         }
-        let reply = self.job.storage.serve(request).await;
+        let mut reply = self.job.storage.serve(request).await;
+        if let StorageReply::Listed(objects) = &mut reply {
+            objects.retain(|(path, _)| self.hidden.as_ref() != Some(path));
+        }
         self.collector.on(ticket, reply, &mut self.asked)
     }
 
@@ -379,4 +384,16 @@ async fn whole(job: &SampleJob) {
         assert!(manifest.blobs().keys().all(|blob| paths.contains(*blob)), "slot {slot} is not whole");
         assert!(manifest.base.is_none_or(|base| paths.contains(&base.path())), "slot {slot} lost its base");
     }
+}
+
+#[tokio::test]
+async fn a_checkpoint_recorded_during_a_listing_that_misses_it_stays_whole() {
+    let mut bench = Bench::new(full_checkpoints(8).await);
+    // 7 and 8 are recorded while the log is listed; 8 is seen and 7 is not.
+    bench.hidden = Some(layout::slot(Slot(8)));
+    let in_use = InUse { newest: Some(CheckpointId(6)), ..bench.in_use(1) };
+    bench.collector.collect(in_use, NOW, &mut bench.asked);
+    assert_eq!(bench.finish().await, Collected::Done { deleted: 5 * 4 });
+    let of_seven = |path: &&String| path.contains("/7-") || **path == layout::slot(Slot(8));
+    assert_eq!(bench.deletions.iter().find(of_seven), None);
 }

@@ -71,6 +71,8 @@ impl PartFile {
     /// Writes what is left and closes the file: no more bytes follow. Not durable yet.
     pub(super) fn close(&mut self, files: &Arc<dyn Files>) -> Result<()> {
         self.write_buffer(files)?;
+        // A closed part may wait long for its commit.
+        self.buffer = Vec::new();
         self.state = State::Written;
         Ok(())
     }

@@ -79,7 +79,7 @@ impl Chronicle {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.writing.is_empty()
+        self.writing.is_empty() && self.looking.is_empty()
     }
 
     pub(super) fn on_storage(&mut self, ticket: Ticket, reply: &StorageReply, cx: &mut Cx<'_>) {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, Ticket};
 use crate::plan::Role;
 use crate::time::Time;
-use flott_checkpoint::fallback::{Allowed, SinkEpoch, go_back, may_have_committed};
+use flott_checkpoint::fallback::{Allowed, SinkEpoch, judge_going_back, may_have_committed};
 use flott_checkpoint::{
     CheckpointId, Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, LogEntry, Restore,
 };
@@ -90,7 +90,7 @@ impl Contesting {
                 cx.desk.past.extend(self.contest.nonces());
                 return Contested::Owned(claim);
             }
-            ContestAction::Failed(error) => return Contested::Lost(self.lost(&error)),
+            ContestAction::Failed(error) => return Contested::Lost(lost(&error)),
         }
         Contested::Going
     }
@@ -100,19 +100,18 @@ impl Contesting {
             cx.desk.past.push(nonce);
         }
     }
+}
 
-    fn lost(&self, error: &ContestError) -> Error {
-        match error {
-            ContestError::Fenced { .. } => super::fenced(error.to_string()),
-            ContestError::Damaged { .. }
-            | ContestError::NoSuchCheckpoint { .. }
-            | ContestError::NoSuchIncarnation { .. }
-            | ContestError::NoBeginning
-            | ContestError::Refused(_) => Error::unusable(error.to_string()),
-            // A storage that never worked is a wrong setting, not a failure that passes.
-            ContestError::Storage(_) if self.first => Error::refused(error.to_string()).hint("check --checkpoint-dir"),
-            _ => Error::failed(error.to_string()),
-        }
+fn lost(error: &ContestError) -> Error {
+    match error {
+        ContestError::Fenced { .. } => super::fenced(error.to_string()),
+        ContestError::Damaged { .. }
+        | ContestError::NoSuchCheckpoint { .. }
+        | ContestError::NoSuchIncarnation { .. }
+        | ContestError::NoBeginning
+        | ContestError::Refused(_) => Error::unusable(error.to_string()),
+        // The driver has seen the storage work: what fails now may pass, the first time too.
+        _ => Error::failed(error.to_string()),
     }
 }
 
@@ -120,7 +119,7 @@ impl Contesting {
 /// is told from the old one's by name (R4).
 fn judge(claim: &Claim, cx: &mut Cx<'_>) -> Result<(), String> {
     let (Some(to), false) = (claim.start.restored_from, claim.begins()) else { return Ok(()) };
-    let going = go_back(to, &committed(claim, cx), allowed(cx)).map_err(|refusal| refusal.to_string())?;
+    let going = judge_going_back(to, &committed(claim, cx), allowed(cx)).map_err(|refusal| refusal.to_string())?;
     if let Some(SinkEpoch { sink, epoch }) = going.doubled.first() {
         cx.warn(format!(
             "sink `{sink}` may have committed output up to checkpoint {epoch}, and writes it again from {to} on"

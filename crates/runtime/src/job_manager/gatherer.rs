@@ -2,6 +2,7 @@
 //! nothing, for nobody waits for it; what it cannot delete is a warning, once.
 
 use super::desk::Cx;
+use super::recorder::Recorder;
 use super::running::{Note, Running, Stage};
 use crate::collector::{Collected, Collector};
 use crate::io::{StorageReply, Ticket};
@@ -21,6 +22,8 @@ pub(super) struct Gatherer {
     collectors: u64,
     attempt: Option<AttemptId>,
     restored_from: Option<flott_checkpoint::CheckpointId>,
+    /// Answers that came while a slot was unsettled: until it is settled, nothing more is deleted (L5).
+    held: Vec<(Ticket, StorageReply)>,
     /// What was warned of last.
     warned: String,
 }
@@ -29,6 +32,7 @@ impl Gatherer {
     /// A new attempt owns the log. Answers to the requests of an older one are ignored from now on.
     pub(super) fn owned(&mut self, claim: &Claim) {
         self.collectors += 1;
+        self.held.clear();
         self.attempt = Some(claim.attempt);
         self.restored_from = claim.start.restored_from;
         self.collector = Some(Collector::new(claim.attempt, FIRST_TICKET + self.collectors * TICKETS_EACH));
@@ -56,7 +60,24 @@ impl Gatherer {
         collector.collect(in_use, cx.now, &mut cx.out.storage);
     }
 
-    pub(super) fn on_storage(&mut self, ticket: Ticket, reply: StorageReply, cx: &mut Cx<'_>) {
+    /// Takes an answer, or keeps it for later.
+    pub(super) fn hear(&mut self, ticket: Ticket, reply: StorageReply) {
+        if self.collector.as_ref().is_some_and(|collector| collector.owns(ticket)) {
+            self.held.push((ticket, reply));
+        }
+    }
+
+    /// Goes on, unless a slot of the attempt is unsettled (L5).
+    pub(super) fn go_on(&mut self, running: &Running, cx: &mut Cx<'_>) {
+        if running.recorder.as_ref().is_some_and(Recorder::is_unsettled) {
+            return;
+        }
+        for (ticket, reply) in std::mem::take(&mut self.held) {
+            self.on_storage(ticket, reply, cx);
+        }
+    }
+
+    fn on_storage(&mut self, ticket: Ticket, reply: StorageReply, cx: &mut Cx<'_>) {
         let Some(collector) = self.collector.as_mut().filter(|collector| collector.owns(ticket)) else { return };
         match collector.on(ticket, reply, &mut cx.out.storage) {
             Some(Collected::Incomplete { reason, .. }) if reason != self.warned => {

@@ -68,6 +68,11 @@ impl LogCalls {
         self.state = State::Creating(cx.ask(StorageRequest::Create { path: layout::slot(slot), bytes }), slot);
     }
 
+    /// A slot may have been written, and nobody knows yet whether it was.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.unknown > 0
+    }
+
     /// When something must be done without an answer.
     pub(super) fn due(&self) -> Option<Time> {
         match &self.state {

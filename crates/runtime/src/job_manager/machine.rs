@@ -126,6 +126,7 @@ impl JobManager {
         if Gatherer::is_due(&notes) || std::mem::take(&mut running.just_opened) {
             self.gatherer.collect(running, &mut cx);
         }
+        self.gatherer.go_on(running, &mut cx);
         if let Some(end) = running.end.take() {
             let attempt = running.attempt.id;
             self.end_attempt(attempt, end, now, outbox);
@@ -234,7 +235,7 @@ impl JobManager {
     /// An older checkpoint, or the end (R2).
     fn fall_back(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
-        match go_back(self.claim.as_deref(), &error, &mut cx) {
+        match older_checkpoint(self.claim.as_deref(), &error, &mut cx) {
             Ok(restore) => self.start(restore, now, outbox),
             Err(error) => self.finish(Outcome::Failed(error), now),
         }
@@ -253,7 +254,8 @@ impl JobManager {
         }
         match self.desk.restarts.on_failure(now.millis()) {
             Verdict::RestartAfter(millis) => {
-                let delay = Duration::from_millis(millis);
+                // The final checkpoint needs an attempt: not later than necessary.
+                let delay = if self.desk.stop_wanted { Duration::ZERO } else { Duration::from_millis(millis) };
                 outbox.events.push(JobEvent::Restart { restarts: self.desk.restarts.total(), delay, error });
                 self.phase = Phase::Waiting { until: now.after(delay) };
             }
@@ -319,7 +321,7 @@ impl JobManager {
                 self.on_doubted(owner, now, outbox);
             }
             _ if self.chronicle.waits_for(ticket) => self.chronicle.on_storage(ticket, &reply, &mut cx),
-            _ => self.gatherer.on_storage(ticket, reply, &mut cx),
+            _ => self.gatherer.hear(ticket, reply),
         }
     }
 
@@ -407,6 +409,8 @@ impl JobManager {
                 outbox.stop_attempt = Some(attempt);
                 self.phase = Phase::Ending { attempt, then: Then::Finish(outcome) };
             }
+            // It is decided already how the job ends.
+            Phase::Ending { then: Then::Finish(_), .. } => {}
             Phase::Ending { then, .. } => *then = Then::Finish(Outcome::Cancelled),
             Phase::Parting { .. } | Phase::Over => {}
             _ => self.finish(Outcome::Cancelled, now),
@@ -415,7 +419,7 @@ impl JobManager {
 }
 
 /// Which older checkpoint to restore instead (R2).
-fn go_back(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
+fn older_checkpoint(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
     let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
         return Err(error.clone());
     };

@@ -5,12 +5,11 @@
 
 use super::desk::Cx;
 use super::lineage::{ChainLength, Lineage};
-use super::{Outcome, promises, shape};
+use super::{Outcome, check_required, promises, shape};
 use crate::attempt::{Attempt, Claim as SinkClaim, Restore};
 use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::manifest::{BaseEntry, Manifest};
-use flott_checkpoint::guarantee::{PathGuarantee, below};
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -107,7 +106,7 @@ impl Planning {
         let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id)).map(|(_, manifest)| manifest);
         let workers = shape::workers(settings, top)?;
         let inherited = inherited(&claim, top, cx);
-        required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), cx)?;
+        check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
         let (mut same_topology, mut new_sources) = (true, false);
         if let Some(manifest) = top {
             let fits = shape::check(manifest, &claim.incarnation, &cx.desk.plan, settings)?;
@@ -156,8 +155,10 @@ impl Planning {
 pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
     let incarnation = cx.desk.fresh_incarnation();
     let settings = &cx.desk.settings;
-    let described = shape::workers(settings, None)
-        .and_then(|workers| required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx).map(|()| workers));
+    let described = shape::workers(settings, None).and_then(|workers| {
+        check_required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx.desk.settings.require)
+            .map(|()| workers)
+    });
     match described {
         Err(error) => Planned::Failed(error),
         Ok(workers) => {
@@ -206,14 +207,5 @@ fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
 
 /// Whether checkpoints may be taken in this mode from now on.
 pub(super) fn allows_mode(mode: Mode, cx: &Cx<'_>) -> Result<(), Error> {
-    required(&promises(&cx.desk.plan, Some(mode), Guarantee::ExactlyOnce), cx)
-}
-
-fn required(paths: &[PathGuarantee], cx: &Cx<'_>) -> Result<(), Error> {
-    let Some(required) = cx.desk.settings.require else { return Ok(()) };
-    let lesser: Vec<String> = below(paths, required).iter().map(ToString::to_string).collect();
-    if lesser.is_empty() {
-        return Ok(());
-    }
-    Err(Error::refused(format!("--require {required} cannot be met: {}", lesser.join("; "))))
+    check_required(&promises(&cx.desk.plan, Some(mode), Guarantee::ExactlyOnce), cx.desk.settings.require)
 }

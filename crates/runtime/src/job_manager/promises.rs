@@ -1,7 +1,8 @@
 //! The paths of a plan and what each promises (contract 3, D13). Computed, never claimed.
 
+use crate::error::{Error, Result};
 use crate::plan::{Plan, Role};
-use flott_checkpoint::guarantee::{Path, PathGuarantee, of_path};
+use flott_checkpoint::guarantee::{Path, PathGuarantee, below, of_path};
 use flott_checkpoint::{Guarantee, Mode};
 use std::collections::BTreeSet;
 
@@ -10,6 +11,19 @@ use std::collections::BTreeSet;
 #[must_use]
 pub fn promises(plan: &Plan, mode: Option<Mode>, inherited: Guarantee) -> Vec<PathGuarantee> {
     paths(plan).into_iter().map(|path| of_path(path, mode, inherited)).collect()
+}
+
+/// Refuses paths that promise less than `--require` asks for.
+///
+/// # Errors
+/// [`ErrorKind::Refused`](crate::error::ErrorKind::Refused), with each such path and what limits it.
+pub fn check_required(paths: &[PathGuarantee], required: Option<Guarantee>) -> Result<()> {
+    let Some(required) = required else { return Ok(()) };
+    let lesser: Vec<String> = below(paths, required).iter().map(ToString::to_string).collect();
+    if lesser.is_empty() {
+        return Ok(());
+    }
+    Err(Error::refused(format!("--require {required} cannot be kept: {}", lesser.join("; "))))
 }
 
 fn paths(plan: &Plan) -> Vec<Path> {

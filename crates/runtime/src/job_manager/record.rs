@@ -9,6 +9,9 @@ use flott_checkpoint::{Completed, Guarantee};
 /// The manifest of a checkpoint of which every part is durable.
 pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntry>, attempt: &Attempt) -> Manifest {
     let barrier = completed.barrier;
+    let base = base.filter(|_| !completed.full);
+    let built_on = base.map(|base| base.id);
+    assert!(completed.full || built_on == barrier.base, "the parts of {} build on its barrier's base", barrier.id);
     let (vertices, edges) = Manifest::shape(&attempt.plan);
     Manifest {
         job: attempt.plan.job.clone(),
@@ -21,7 +24,7 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntr
         mode: barrier.mode,
         guarantee: completed.guarantee.min(of_sources(attempt)),
         parent: completed.parent,
-        base: base.filter(|_| !completed.full),
+        base,
         finished: completed.finished,
         workers: attempt.workers,
         timings: ManifestTimings {

@@ -102,6 +102,11 @@ impl Recorder {
         }
     }
 
+    /// Its slot is in doubt.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.calls.is_unsettled()
+    }
+
     pub(super) fn due(&self) -> Option<Time> {
         let own = match &self.step {
             Step::Pausing { until, .. } => Some(*until),

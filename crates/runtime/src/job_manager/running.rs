@@ -193,7 +193,13 @@ impl Running {
                     self.coordinate(Event::TriggerTaken { subtask, attempt, id }, cx);
                 }
             }
-            Report::Acked { id, part } => self.on_acked(worker, id, *part, cx),
+            Report::Acked { id, part } => {
+                // Sources that are at rest read nothing, but only open ones take part in a checkpoint.
+                if part.subtask.index == worker && self.sources.contains(&part.subtask.vertex) {
+                    self.has_opened(worker);
+                }
+                self.on_acked(worker, id, *part, cx);
+            }
             Report::Declined { id, subtask, reason } => {
                 self.coordinate(Event::Declined { subtask, attempt, id, reason }, cx);
             }

@@ -297,3 +297,11 @@ fn the_shape_of_a_type_has_no_rust_name_in_it_and_shows_every_change_of_a_key() 
         assert!(!before.agrees_with(&other), "{before} and {other}");
     }
 }
+
+#[test]
+fn the_owner_of_a_name_never_changes() {
+    let expected = [("", [0, 0, 1, 2]), ("flights-2008.csv", [0, 0, 2, 14]), ("part-3-1-0", [0, 1, 1, 53])];
+    for (name, owners) in expected {
+        assert_eq!([1, 2, 3, 64].map(|workers| owner_of_name(name, workers)), owners, "{name}");
+    }
+}

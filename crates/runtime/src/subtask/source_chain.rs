@@ -6,6 +6,7 @@
 use crate::control::SplitPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
+use crate::key::owner_of_name;
 use crate::operator::{Chain, Context, Next, Signal};
 use crate::record::AnyBatch;
 use crate::source::{BoxedReader, Next as Read, Source, SourceContext};
@@ -189,8 +190,7 @@ impl<S: Source> SourcePort for SourceChain<S> {
     }
 
     fn open(&mut self, restored: Option<BTreeMap<String, SplitPart>>) -> Result<()> {
-        let owner = |name: &str| xxhash_rust::xxh3::xxh3_64(name.as_bytes()) % u64::from(self.cx.parallelism);
-        let mine = |name: &str| owner(name) == u64::from(self.cx.subtask);
+        let mine = |name: &str| owner_of_name(name, self.cx.parallelism) == self.cx.subtask;
         self.splits = match restored {
             Some(parts) => {
                 let parts = parts.into_iter().filter(|(name, _)| mine(name));

@@ -2,7 +2,7 @@
 
 use super::rig::{Rig, plan, settings};
 use super::store::{Fault, Store};
-use crate::job_manager::Outcome;
+use crate::job_manager::{Command, ManagerEvent, Outcome};
 use crate::manifest::Manifest;
 
 #[test]
@@ -47,4 +47,22 @@ fn a_fenced_process_deletes_nothing_of_the_newer_one() {
     assert!(gone.is_empty(), "{gone:?}");
     let head = store.get("manifests/27-27.json").expect("the newer one's checkpoint is whole");
     assert!(Manifest::decode("manifests/27-27.json", &head).is_ok());
+}
+
+#[test]
+fn collection_rests_while_a_slot_is_unsettled_and_goes_on_afterwards() {
+    let store = Store::default();
+    let mut options = settings();
+    options.coordinator.retained = 1;
+    let mut rig = Rig::with(&store, 95, plan(), options);
+    // Checkpoint 22 is full: all below it may go, the oldest last.
+    rig.run_until(|rig| rig.completed().len() == 22);
+    store.break_next("create log", Fault::Unknown, 3);
+    let appends = || store.asked().iter().filter(|asked| asked.starts_with("create log")).count();
+    let before = appends();
+    rig.queue.push_front(ManagerEvent::Command(Command::Checkpoint { full: false }));
+    rig.run_until(|_| appends() == before + 4);
+    assert!(store.get("manifests/1-1.json").is_some(), "the collector went on");
+    rig.run_until(|rig| rig.completed().len() == 24);
+    assert!(store.get("manifests/1-1.json").is_none(), "the collector rests for ever");
 }

@@ -3,10 +3,11 @@
 use super::rig::{Rig, When, plan, settings};
 use super::store::Store;
 use crate::error::{Error, ErrorKind};
-use crate::job_manager::{Command, JobEvent, JobSettings, Outcome};
+use crate::job_manager::{Command, JobEvent, JobSettings, ManagerEvent, Outcome};
 use crate::manifest::Manifest;
 use crate::plan::Role;
 use flott_checkpoint::{Guarantee, Restore};
+use std::time::Duration;
 
 fn off() -> JobSettings {
     JobSettings { checkpoints: false, ..settings() }
@@ -57,6 +58,31 @@ fn a_cancel_takes_no_checkpoint() {
     rig.command(Command::Cancel);
     assert!(matches!(rig.run(), Outcome::Cancelled));
     assert_eq!(rig.completed(), [1]);
+}
+
+#[test]
+fn a_finished_job_stays_finished_however_often_it_is_cancelled() {
+    let store = Store::default();
+    let mut rig = Rig::new(&store, 29);
+    rig.script.ends_after = Some(1);
+    rig.run_until(Rig::is_closing);
+    for _ in 0..2 {
+        rig.queue.push_front(ManagerEvent::Command(Command::Cancel));
+    }
+    let outcome = rig.run();
+    assert!(matches!(outcome, Outcome::Finished { checkpoint: Some(_), before: false }), "{outcome:?}");
+}
+
+#[test]
+fn a_failure_after_a_stop_is_followed_by_a_restart_at_once() {
+    let store = Store::default();
+    let mut rig = Rig::new(&store, 19);
+    rig.script.fails.push((1, When::Triggered, Error::failed("disk full")));
+    rig.command(Command::Stop);
+    let outcome = rig.run();
+    assert!(matches!(outcome, Outcome::Stopped { checkpoint: Some(_) }), "{outcome:?}");
+    let delays: Vec<Duration> = rig.restarts().into_iter().map(|(_, delay)| delay).collect();
+    assert_eq!(delays, [Duration::ZERO]);
 }
 
 #[test]

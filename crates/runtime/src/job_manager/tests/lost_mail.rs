@@ -54,6 +54,18 @@ fn a_stop_ends_whatever_mail_is_lost_or_doubled_and_whoever_fails() {
 }
 
 #[test]
+fn an_idle_source_is_told_to_open_until_it_takes_part_in_a_checkpoint() {
+    let store = Store::default();
+    let mut rig = Rig::new(&store, 210);
+    rig.script.idle = true;
+    rig.run_until(|rig| rig.completed().len() == 1);
+    let opens = rig.opens;
+    assert!(opens >= 2, "{opens}");
+    rig.run_until(|rig| rig.completed().len() == 20);
+    assert_eq!(rig.opens, opens);
+}
+
+#[test]
 fn a_finished_job_closes_whatever_mail_is_lost_or_doubled() {
     for seed in 200..220 {
         let store = Store::default();

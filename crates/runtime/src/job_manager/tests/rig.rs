@@ -32,6 +32,8 @@ pub(super) struct Rig {
     /// Which worker committed which checkpoint.
     pub(super) committed_by: BTreeSet<(u16, CheckpointId)>,
     pub(super) queue: VecDeque<ManagerEvent>,
+    /// How often a worker was told to open.
+    pub(super) opens: u32,
     workers: Vec<Worker>,
     wake: Option<Time>,
     random: u64,
@@ -54,6 +56,8 @@ pub(super) struct Script {
     pub(super) segments: bool,
     /// This worker needs longer than the others to restore.
     pub(super) slow: Option<u16>,
+    /// The sources have nothing to read.
+    pub(super) idle: bool,
 }
 
 /// When a scripted failure happens.
@@ -93,6 +97,7 @@ impl Rig {
                 silent: None,
                 slow: None,
                 segments: false,
+                idle: false,
             },
             events: Vec::new(),
             done: None,
@@ -100,6 +105,7 @@ impl Rig {
             committed: Vec::new(),
             committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
+            opens: 0,
             workers: Vec::new(),
             wake: None,
             random: seed ^ 0x5eed,
@@ -174,6 +180,11 @@ impl Rig {
     /// The checkpoint that each attempt restored.
     pub(super) fn restored(&self) -> Vec<Option<u64>> {
         self.attempts.iter().map(|attempt| attempt.restore.as_ref().map(|restore| restore.checkpoint.0)).collect()
+    }
+
+    /// A worker was told to close.
+    pub(super) fn is_closing(&self) -> bool {
+        self.workers.iter().any(|worker| worker.closed)
     }
 
     /// All workers are gone at once, and the host says why.
@@ -286,13 +297,19 @@ impl Rig {
         match mail.order.clone() {
             Order::Open => {
                 worker.open = true;
+                self.opens += 1;
                 assert!(
                     self.workers.iter().all(|worker| worker.restored),
                     "R1: no source opens before all have restored"
                 );
-                self.report(index, Report::Progress(Progress { records_in: 1, records_out: 0 }));
+                self.report(
+                    index,
+                    Report::Progress(Progress { records_in: u64::from(!self.script.idle), records_out: 0 }),
+                );
                 self.maybe_finish(index);
             }
+            // Like a real worker: before it is open it takes no trigger.
+            Order::Trigger(_) if !worker.open => {}
             Order::Trigger(barrier) => self.triggered(index, barrier),
             Order::Resolved { id, completed } => self.resolved(index, id, completed),
             Order::Close => {
