@@ -1,7 +1,7 @@
 //! Where the print sink prints: a bounded queue, and a thread that writes it to the standard output.
 //!
-//! A reader that does not read (`job | less`) stops the printing, never a worker; one that went away is no reason to fail:
-//! then everything is dropped.
+//! A reader that does not read (`job | less`) stops the printing, never a worker; one that went away (`job | head`) wants no
+//! more, and everything is dropped. Any other failure to write loses output, and ends the job (code 5).
 
 use flott_runtime::error::{Error, Result};
 use flott_runtime::io::threads::OsThreads;
@@ -40,6 +40,8 @@ struct Queue {
     is_closed: bool,
     /// Nobody reads any more.
     is_gone: bool,
+    /// Lines were lost: why.
+    broken: Option<String>,
 }
 
 /// A printer in the hands of the driver: it ends with it.
@@ -111,6 +113,10 @@ impl Printer {
             let mut queue = self.lock();
             queue.out += u64::try_from(lines.len()).unwrap_or(u64::MAX);
             queue.is_gone = result.is_err();
+            queue.broken = result
+                .err()
+                .filter(|error| error.kind() != std::io::ErrorKind::BrokenPipe)
+                .map(|error| error.to_string());
             let is_gone = queue.is_gone;
             drop(queue);
             self.written.notify_all();
@@ -145,6 +151,9 @@ impl Printer {
         let waiting = |queue: &mut Queue| queue.out < until && !queue.is_gone;
         let (queue, _) =
             self.written.wait_timeout_while(queue, patience, waiting).unwrap_or_else(PoisonError::into_inner);
+        if let Some(reason) = &queue.broken {
+            return Err(Error::output_damaged(format!("cannot write to the standard output: {reason}")));
+        }
         if queue.out < until && !queue.is_gone {
             let patience = humantime::format_duration(patience);
             return Err(Error::failed(format!("nobody has read the standard output for {patience}"))

@@ -283,7 +283,7 @@ impl SinkPort {
     pub(super) fn on_answer(&mut self, given: Answer, now: Time) -> Result<SinkNews> {
         self.busy = false;
         match answer::<Done>(given) {
-            Done::Prepared(id, result, sealed) => return Ok(self.on_prepared(id, result, sealed)),
+            Done::Prepared(id, result, sealed) => return self.on_prepared(id, result, sealed),
             Done::Committed(Ok(())) => {
                 self.to_commit.pop_front();
                 self.tries = 0;
@@ -301,18 +301,20 @@ impl SinkPort {
         Ok(SinkNews::Nothing)
     }
 
-    fn on_prepared(&mut self, id: CheckpointId, result: Result<Vec<Token>>, sealed: Sealed) -> SinkNews {
+    fn on_prepared(&mut self, id: CheckpointId, result: Result<Vec<Token>>, sealed: Sealed) -> Result<SinkNews> {
         let epoch =
             self.epochs.iter_mut().find(|epoch| epoch.id == id).expect("an epoch leaves only when it is prepared");
         match result {
             Ok(tokens) => {
                 epoch.state = EpochState::Prepared(tokens);
-                SinkNews::Nothing
+                Ok(SinkNews::Nothing)
             }
+            // What cannot be made whole cannot be made so by the next checkpoint either.
+            Err(error) if error.kind() == ErrorKind::OutputDamaged => Err(error.at_operator(&self.operator)),
             Err(error) => {
                 epoch.state = EpochState::Sealed(sealed);
                 self.prepare_failed = true;
-                SinkNews::NotPrepared(error.at_operator(&self.operator))
+                Ok(SinkNews::NotPrepared(error.at_operator(&self.operator)))
             }
         }
     }

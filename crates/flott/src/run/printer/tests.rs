@@ -109,3 +109,24 @@ fn a_reader_that_went_away_is_no_reason_to_fail() {
     printer.write("into the void\n");
     printer.flush().expect("nobody to wait for");
 }
+
+/// A device without room.
+struct Full;
+
+impl Write for Full {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        Err(io::Error::from(io::ErrorKind::StorageFull))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_an_error_of_the_output_and_no_checkpoint_covers_them() {
+    let (printer, _written) = Printer::start(Full).unwrap();
+    printer.write("lost\n");
+    let error = printer.flush().unwrap_err();
+    assert_eq!(error.kind(), flott_runtime::ErrorKind::OutputDamaged, "{error}");
+}
