@@ -127,32 +127,7 @@ fn a_signal_stops_with_a_final_checkpoint_and_the_next_run_goes_on() {
     assert_eq!(rows(&place).len(), ROWS);
 }
 
-/// Bytes that a process has written so far.
 #[cfg(target_os = "linux")]
-fn written(child: &Child) -> u64 {
-    let io = std::fs::read_to_string(format!("/proc/{}/io", child.id())).expect("the counters of the process");
-    let line = io.lines().find_map(|line| line.strip_prefix("wchar: ")).expect("it counts what is written");
-    line.trim().parse().expect("a number")
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_second_signal_ends_at_once() {
-    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/data/flights-2013-01.csv");
-    let mut command = example("word_count", &[data, "--workers", "1"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the example runs");
-    // Nobody reads its output: the pipe holds 64 KiB, then the print sink blocks and the job cannot stop.
-    let _unread = child.stdout.take().expect("a pipe");
-    while written(&child) < 60_000 {
-        std::thread::yield_now();
-    }
-    signal(&child, "-INT");
-    let mut log = BufReader::new(child.stderr.take().expect("a pipe"));
-    wait_for(&mut log, "Ctrl-C again ends at once");
-    signal(&child, "-INT");
-    assert_eq!(child.wait().expect("it ends").code(), Some(130));
-}
-
 #[test]
 fn a_guarantee_that_cannot_be_kept_is_refused_and_says_why() {
     let place = place();
