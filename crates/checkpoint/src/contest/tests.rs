@@ -256,7 +256,7 @@ fn what_is_not_there_is_named() {
     assert_eq!(running().run(Restore::Id(CheckpointId(7))), missing);
     assert_eq!(Log::default().run(Restore::Id(CheckpointId(7))), missing);
     let mut log = running().start(4, Some(2), 3).without(1);
-    assert_eq!(log.run(Restore::Latest), Err(ContestError::NoSuchIncarnation { incarnation: FIRST.id }));
+    assert_eq!(log.run(Restore::Latest), Err(ContestError::NoBeginning));
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn slots_that_vanish_while_they_are_read_lead_to_a_new_listing_and_not_for_ever(
     let mut action = contest.begin();
     for _ in 0..1000 {
         action = match action {
-            ContestAction::List => contest.on(ContestEvent::Listed { slots: vec![Slot(5)], nonce: 1 }),
+            ContestAction::List => contest.on(ContestEvent::Listed { slots: vec![Slot(1), Slot(5)], nonce: 1 }),
             ContestAction::Read(slot) => contest.on(ContestEvent::Read { slot, entry: None }),
             ContestAction::Failed(error) => {
                 assert_eq!(error, ContestError::Contended { rounds: MAX_ROUNDS });
