@@ -51,6 +51,10 @@ fn assert_covered(model: &LogModel, ways: &[(&str, Way)]) {
 
 #[test]
 fn three_processes_never_break_the_log() {
+    // Everything at once is two million states more: only if asked for, as the complete set of schedules is.
+    if std::env::var("FLOTT_SCHEDULES").is_ok_and(|set| set == "all") {
+        holds("everything", Bounds::DEEP);
+    }
     let model = holds("three processes", Bounds::THREE);
     assert_covered(
         &model,
@@ -87,12 +91,6 @@ fn restore_none_and_older_checkpoints_never_bring_back_what_was_left() {
         &model,
         &[("a Start departs from the head", |c| &c.departed), ("a slot is deleted", |c| &c.deleted)],
     );
-}
-
-#[test]
-#[ignore = "two million states more"]
-fn three_processes_with_everything_at_once_never_break_the_log() {
-    holds("everything", Bounds::DEEP);
 }
 
 #[test]

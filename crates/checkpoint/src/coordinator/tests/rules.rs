@@ -61,6 +61,19 @@ fn the_minimum_pause_counts_from_the_last_completion_and_only_periodic_triggers_
 }
 
 #[test]
+fn a_stopped_world_runs_at_least_as_long_as_it_stood_still() {
+    let mut bench = Bench::new(Options { mode: crate::Mode::StopTheWorld, ..every_second() });
+    bench.tick(1000);
+    bench.tick(4000);
+    bench.complete();
+    assert_eq!(bench.wake, Some(7000));
+    bench.tick(6999);
+    assert_eq!(bench.coordinator.pending(), None);
+    bench.tick(7000);
+    assert_eq!(bench.barrier().id, id(11));
+}
+
+#[test]
 fn a_trigger_is_repeated_to_the_sources_that_did_not_take_it() {
     let mut bench = Bench::new(every_second());
     bench.tick(1000);
