@@ -3,6 +3,7 @@
 
 mod job;
 mod script;
+mod timers;
 
 use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};
