@@ -91,8 +91,8 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
     hold_for_dubious_pins(sight, memory, &recorded, in_use, &mut held);
     retention.needed.extend(recorded.iter().map(|known| known.id).filter(|id| held.holds(*id)));
     retention.expendable.retain(|known| !retention.needed.contains(&known.id));
-    let of_the_log: BTreeSet<(CheckpointId, AttemptId)> =
-        recorded.iter().map(|known| (known.id, known.attempt)).collect();
+    // Recorded ids never repeat (L6): of an id that one attempt has recorded, what others wrote was never recorded.
+    let owners: BTreeMap<CheckpointId, AttemptId> = recorded.iter().map(|known| (known.id, known.attempt)).collect();
     // A listing is no snapshot: what was recorded while it ran may be missing beside something newer. What was recorded
     // before the run began is certain to be in it.
     let own = recorded.iter().filter(|known| known.attempt == in_use.attempt).map(|known| known.id).max();
@@ -104,7 +104,11 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
         }
         // Of the own attempt, what is newer than the newest checkpoint recorded then may be recorded by now.
         let is_over = attempt < in_use.attempt || (attempt == in_use.attempt && own.is_some_and(|own| id < own));
-        is_over && !of_the_log.contains(&(id, attempt)) && !retention.needed.contains(&id) && !held.holds(id)
+        is_over
+            && match owners.get(&id) {
+                Some(owner) => *owner != attempt,
+                None => !retention.needed.contains(&id) && !held.holds(id),
+            }
     };
     let manifests = sight.manifests.iter().filter(|(id, attempt)| is_orphan(*id, *attempt));
     let segments = sight.segments.iter().filter(|(attempt, id, _)| is_orphan(*id, *attempt));

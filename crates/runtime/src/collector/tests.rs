@@ -194,6 +194,24 @@ async fn orphans_of_dead_attempts_go_and_what_is_being_written_stays() {
 }
 
 #[tokio::test]
+async fn what_a_dead_attempt_wrote_under_the_id_of_a_savepoint_goes() {
+    let mut job = full_checkpoints(1).await;
+    job.unrecorded().await;
+    job.start(Some(CheckpointId(1))).await;
+    // Recorded ids never repeat, but an unrecorded one is tried again.
+    job.put("manifests/3-1.json", "of the dead attempt".into()).await;
+    job.put("data/1/3-0.seg", "of the dead attempt".into()).await;
+    assert_eq!(job.checkpoint(Kind::Savepoint, None).await, CheckpointId(3));
+    let mut bench = Bench::new(job);
+    bench.job.checkpoint(Kind::Checkpoint, None).await;
+    bench.collect(3).await;
+    for gone in ["manifests/3-1.json", "data/1/3-0.seg", "manifests/2-1.json"] {
+        assert!(bench.deletions.contains(&gone.to_owned()), "{gone}: {:?}", bench.deletions);
+    }
+    assert!(bench.job.get("manifests/3-3.json").await.is_some(), "the savepoint itself stays");
+}
+
+#[tokio::test]
 async fn an_abandoned_branch_stays_until_the_new_one_has_a_checkpoint() {
     let mut job = full_checkpoints(4).await;
     job.start(Some(CheckpointId(2))).await;
