@@ -203,7 +203,7 @@ fn what_is_no_checkpoint_directory_is_a_usage_error() {
         (dir.path(), "no job"),
         (&file, "not a directory"),
         (&dir.path().join("none"), "cannot open"),
-        (s3, "without it"),
+        (s3, "on local disk only"),
     ] {
         for subcommand in ["list", "show", "verify"] {
             let (code, stdout, stderr) = checkpoints(subcommand, place, &[]);
@@ -212,5 +212,7 @@ fn what_is_no_checkpoint_directory_is_a_usage_error() {
         }
     }
     assert_eq!(flott(&["checkpoints", "verify"]).status.code(), Some(2));
+    let version = flott(&["--version"]).stdout;
+    assert_eq!(String::from_utf8_lossy(&version), concat!("flott ", env!("CARGO_PKG_VERSION"), "\n"));
     assert_eq!(flott(&["checkpoints", "mend"]).status.code(), Some(2));
 }

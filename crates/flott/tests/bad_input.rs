@@ -186,7 +186,7 @@ fn a_key_that_cannot_be_encoded_ends_the_job_at_once() {
         .fold("count", 0u64, |count, _| *count += 1)
         .sink("out", MemorySink::new());
     let error = error(&job);
-    assert_says(&error, ErrorKind::Invalid, &["key_by after", "float"]);
+    assert_says(&error, ErrorKind::Invalid, &["`key_by before count`", "float"]);
 }
 
 /// Not a good key.

@@ -70,6 +70,7 @@ fn whoever_asks_for_a_checkpoint_that_does_not_come_hears_why() {
 }
 
 #[test]
+#[allow(clippy::disallowed_methods, reason = "whoever asks is blocked, so somebody else has to go on")]
 fn whoever_waits_for_a_checkpoint_hears_of_the_end_of_the_job() {
     let (place, (open, gate)) = (place(), std::sync::mpsc::channel::<()>());
     let job = Job::new("ending");

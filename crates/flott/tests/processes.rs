@@ -86,6 +86,7 @@ fn a_finished_job_started_again_says_so_and_changes_nothing() {
         again.must_end_with(0);
         let said = again.stderr();
         assert!(said.contains("finished at checkpoint"), "{said}");
+        assert!(said.contains("warning: nothing was read or computed"), "it is told from a real finish: {said}");
         assert!(said.contains("--restore none --overwrite starts over"), "{said}");
         assert_eq!(site.committed_files(), before);
     }

@@ -139,7 +139,8 @@ pub trait SplitReader {
     /// The next record, or why there is none now.
     ///
     /// # Errors
-    /// If the split cannot be read on; ends the attempt, and the message names the place.
+    /// If the split cannot be read on; ends the attempt, and the message names the place. What a restart would meet again is
+    /// an [`Error::invalid`](crate::Error::invalid), and ends the job.
     fn next(&mut self, now: Time) -> Result<Next<Self::Item>>;
 
     /// The position of the next unread record. Called in the cut: must not block.
