@@ -111,6 +111,7 @@ impl<S: Source> SourceChain<S> {
             split.state = SplitState::Reading(reader);
         }
         let SplitState::Reading(reader) = &mut split.state else { return Ok(SplitPulled::End) };
+        let mut skipped = 0;
         for _ in 0..budget {
             if !cx.may_take() {
                 return Ok(SplitPulled::Stopped);
@@ -128,6 +129,13 @@ impl<S: Source> SourceChain<S> {
                 }
                 Read::Pending => return Ok(SplitPulled::Wait(None)),
                 Read::At(moment) => return Ok(SplitPulled::Wait(Some(moment))),
+                Read::Skipped => {
+                    skipped += 1;
+                    if skipped == TURN {
+                        // Nothing was taken, so nothing else bounds the step.
+                        return Ok(SplitPulled::Stopped);
+                    }
+                }
                 Read::End => {
                     let position = to_json(&reader.position(), &self.operator)?;
                     split.state = SplitState::Finished(Some(position));
