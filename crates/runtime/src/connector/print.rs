@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::record::Record;
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
 use crate::source::Waker;
+use crate::time::Time;
 use flott_checkpoint::CheckpointId;
 use serde_json::Value;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl<T: Record> SinkWriter<T> for PrintWriter {
         self.stdout.ready(&self.waker)
     }
 
-    fn write(&mut self, record: T) -> Result<()> {
+    fn write(&mut self, record: T, _now: Time) -> Result<()> {
         let json = serde_json::to_string(&record)
             .map_err(|error| Error::invalid(format!("a record cannot be printed as JSON: {error}")))?;
         let mut line = match &self.sink {

@@ -11,7 +11,7 @@ fn printed<T: Record>(records: Vec<T>) -> String {
     let stdout = Arc::new(move |line: &str| ours.lock().unwrap().push_str(line));
     let cx = SinkContext { stdout, ..sink_context(Arc::new(MemoryFiles::new())) };
     let mut writer = Sink::<T>::open(&print(), &cx).unwrap();
-    records.into_iter().for_each(|record| writer.write(record).unwrap());
+    records.into_iter().for_each(|record| writer.write(record, Time(0)).unwrap());
     assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(1)).is_some(), "there is something to wait for");
     assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(2)).is_none(), "nothing new");
     let text = text.lock().unwrap();
@@ -29,7 +29,7 @@ fn a_text_is_printed_as_it_is_and_everything_else_as_json() {
 fn what_json_cannot_say_is_an_error() {
     let cx = sink_context(Arc::new(MemoryFiles::new()));
     let mut writer = Sink::<std::collections::BTreeMap<(u8, u8), u8>>::open(&print(), &cx).unwrap();
-    assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)])).is_err());
+    assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)]), Time(0)).is_err());
 }
 
 /// An output with events beside the lines.
