@@ -24,14 +24,26 @@ pub(super) struct Flow {
     began: Time,
     /// Records a second; `None`: as fast as they are taken.
     rate: Option<f64>,
-    /// How many records each split has in all; `u64::MAX` until somebody says so.
-    records: AtomicU64,
-    /// The most that any split has given out.
-    given: AtomicU64,
+    splits: [Split; SPLITS as usize],
     /// Whether pauses are looked for.
     watched: AtomicBool,
     longest_pause: AtomicU64,
     crash: AtomicBool,
+    ended: AtomicBool,
+}
+
+/// One of the splits that the records are dealt to in turn.
+struct Split {
+    /// How many records it has in all; `u64::MAX` until somebody says so.
+    records: AtomicU64,
+    /// The most that it has given out.
+    given: AtomicU64,
+}
+
+impl Default for Split {
+    fn default() -> Split {
+        Split { records: AtomicU64::new(u64::MAX), given: AtomicU64::new(0) }
+    }
 }
 
 impl Flow {
@@ -41,11 +53,11 @@ impl Flow {
             clock,
             began: clock.now(),
             rate,
-            records: AtomicU64::new(u64::MAX),
-            given: AtomicU64::new(0),
+            splits: Default::default(),
             watched: AtomicBool::new(false),
             longest_pause: AtomicU64::new(0),
             crash: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         })
     }
 
@@ -59,28 +71,33 @@ impl Flow {
         Some(Duration::from_secs_f64(number as f64 / self.rate?))
     }
 
-    /// Sets the end a little ahead of what was given out so far, so that no split has passed it before it hears of it.
+    /// Sets the end of each split a little ahead of what it gave out so far, so that none has passed it before it hears of it.
     pub(super) fn end(&self) {
-        self.records.store(self.given.load(Ordering::Relaxed) + AHEAD, Ordering::Release);
+        for split in &self.splits {
+            split.records.store(split.given.load(Ordering::Relaxed) + AHEAD, Ordering::Release);
+        }
+        self.ended.store(true, Ordering::Release);
     }
 
     #[cfg(test)]
     pub(super) fn end_at(&self, records_of_a_split: u64) {
-        self.records.store(records_of_a_split, Ordering::Release);
+        self.splits.iter().for_each(|split| split.records.store(records_of_a_split, Ordering::Release));
     }
 
     /// Whether the end is not set yet.
     pub(super) fn is_open(&self) -> bool {
-        self.records.load(Ordering::Acquire) == u64::MAX
+        !self.ended.load(Ordering::Acquire)
     }
 
     /// All records there are, if the end is set, else those given out: what an undisturbed run counts.
-    pub(super) fn numbers(&self) -> std::ops::Range<u64> {
-        let of_split = match self.records.load(Ordering::Acquire) {
-            u64::MAX => self.given.load(Ordering::Relaxed),
-            records => records,
-        };
-        0..of_split * u64::from(SPLITS)
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + use<'_> {
+        self.splits.iter().zip(0u64..).flat_map(|(split, index)| {
+            let records = match split.records.load(Ordering::Acquire) {
+                u64::MAX => split.given.load(Ordering::Relaxed),
+                records => records,
+            };
+            (0..records).map(move |record| record * u64::from(SPLITS) + index)
+        })
     }
 
     /// Looks for pauses from now on, or no more.
@@ -117,27 +134,33 @@ impl Source for Numbers {
     }
 
     fn open(&self, split: &str, from: Option<u64>, _: &SourceContext) -> Result<BoxedReader<u64, u64>> {
-        let split = split.parse().map_err(|_| Error::unusable(format!("there is no split `{split}`")))?;
-        Ok(Box::new(Reader { flow: Arc::clone(&self.0), split, next: from.unwrap_or(0), last: None }))
+        let index = split.parse().ok().filter(|index| *index < usize::from(SPLITS));
+        let index = index.ok_or_else(|| Error::unusable(format!("there is no split `{split}`")))?;
+        Ok(Box::new(Reader { flow: Arc::clone(&self.0), index, next: from.unwrap_or(0), last: None }))
     }
 
+    /// Nobody knows yet where it ends, and no split may be left behind.
     fn is_bounded(&self) -> bool {
-        true
+        false
     }
 }
 
 struct Reader {
     flow: Arc<Flow>,
-    split: u64,
+    index: usize,
     next: u64,
     /// When it gave out its last record.
     last: Option<Duration>,
 }
 
 impl Reader {
+    fn split(&self) -> &Split {
+        self.flow.splits.get(self.index).expect("checked when it was opened")
+    }
+
     fn given(&mut self, now: Duration) {
         self.next += 1;
-        self.flow.given.fetch_max(self.next, Ordering::Relaxed);
+        self.split().given.fetch_max(self.next, Ordering::Relaxed);
         if let Some(last) = self.last.replace(now)
             && self.flow.watched.load(Ordering::Relaxed)
         {
@@ -152,10 +175,10 @@ impl SplitReader for Reader {
     type Position = u64;
 
     fn next(&mut self, now: Time) -> Result<Next<u64>> {
-        if self.next >= self.flow.records.load(Ordering::Acquire) {
+        if self.next >= self.split().records.load(Ordering::Acquire) {
             return Ok(Next::End);
         }
-        let number = self.next * u64::from(SPLITS) + self.split;
+        let number = self.next * u64::from(SPLITS) + self.index as u64;
         let elapsed = self.flow.elapsed();
         if let Some(due) = self.flow.due(number)
             && elapsed < due
@@ -171,6 +194,6 @@ impl SplitReader for Reader {
     }
 
     fn describe(&self) -> String {
-        format!("split {}, record {}", self.split, self.next)
+        format!("split {}, record {}", self.index, self.next)
     }
 }

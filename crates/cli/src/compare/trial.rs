@@ -108,7 +108,7 @@ pub(super) fn run(subject: Subject, rate: Option<f64>, tick: &mut dyn FnMut()) -
         meter.judge()
     } else {
         // What was counted went with the job, and no file holds it.
-        Verdict { lost: flow.numbers().end, over_counted: 0 }
+        Verdict { lost: flow.numbers().count() as u64, over_counted: 0 }
     };
     Ok(trial)
 }

@@ -37,11 +37,10 @@ fn what_is_missing_and_what_is_counted_twice_shows() {
     let (flow, meter) = given(10);
     let mut counts = Default::default();
     let mut writer = writer(&meter);
-    let end = flow.numbers().end;
-    count(&mut writer, 0..end - 3, &mut counts);
+    let all: Vec<u64> = flow.numbers().collect();
+    count(&mut writer, all[3..].iter().copied(), &mut counts);
     assert_eq!(meter.judge(), Verdict { lost: 3, over_counted: 0 });
-    count(&mut writer, end - 3..end, &mut counts);
-    count(&mut writer, 0..5, &mut counts);
+    count(&mut writer, all[..8].iter().copied(), &mut counts);
     assert_eq!(meter.judge(), Verdict { lost: 0, over_counted: 5 });
 }
 
