@@ -122,7 +122,8 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
-    /// Whether every split ends by itself. Only for messages and the check of D12; the engine copes with both.
+    /// Whether every split ends by itself. If so a split is opened when those before it have nothing to give, else all splits
+    /// are read in turns.
     fn is_bounded(&self) -> bool;
 }
 
