@@ -5,7 +5,7 @@
 
 use super::flow::Flow;
 use flott::Result;
-use flott::connector::{CheckpointId, Committer, Sealed, Sink, SinkContext, SinkWriter};
+use flott::connector::{CheckpointId, Committer, Sealed, Sink, SinkContext, SinkWriter, Time};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -136,7 +136,7 @@ impl MeasuringWriter {
 }
 
 impl SinkWriter<(u64, Tally)> for MeasuringWriter {
-    fn write(&mut self, (key, tally): (u64, Tally)) -> Result<()> {
+    fn write(&mut self, (key, tally): (u64, Tally), _: Time) -> Result<()> {
         if let Some(count) = usize::try_from(key).ok().and_then(|key| self.meter.counts.get(key)) {
             count.store(tally.count, Ordering::Relaxed);
         }

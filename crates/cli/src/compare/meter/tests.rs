@@ -14,7 +14,7 @@ fn count(
     for number in numbers {
         let count = counts.entry(key(number)).or_default();
         *count += 1;
-        writer.write((key(number), Tally { count: *count, last: number })).expect("nothing fails");
+        writer.write((key(number), Tally { count: *count, last: number }), Time(0)).expect("nothing fails");
     }
 }
 
