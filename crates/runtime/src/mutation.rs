@@ -21,6 +21,8 @@ pub enum Mutation {
     FullSkipsRestored,
     /// The collector takes nothing that no entry of the log names.
     OrphansStay,
+    /// Restored tokens are owned one by one, by their own names.
+    TokensScattered,
 }
 
 thread_local! {
