@@ -148,13 +148,20 @@ pub struct Delay {
 }
 
 impl Delay {
-    fn fire(&mut self, now: i64, cx: &mut Context<'_>) -> Result<()> {
-        while let Some(due) = self.timers.pop_due(now).map_err(state_failed)? {
+    fn fire(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        let now = millis(cx);
+        while cx.may_fire() && self.fire_one(now, cx)? {}
+        Ok(())
+    }
+
+    fn fire_one(&mut self, now: i64, cx: &mut Context<'_>) -> Result<bool> {
+        let due = self.timers.pop_due(now).map_err(state_failed)?;
+        if let Some(due) = &due {
             if let Some(row) = self.waiting.remove(due.hash, &due.key).map_err(state_failed)? {
                 self.next.on_record(row, None, cx)?;
             }
         }
-        Ok(())
+        Ok(due.is_some())
     }
 }
 
@@ -172,8 +179,8 @@ impl Operator<KeyedRow<(u64, u32)>> for Delay {
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         match signal {
-            Signal::Time => self.fire(millis(cx), cx)?,
-            Signal::End => self.fire(i64::MAX, cx)?,
+            Signal::Time => self.fire(cx)?,
+            Signal::End => while self.fire_one(i64::MAX, cx)? {},
             _ => {}
         }
         self.next.on_signal(signal, cx)
