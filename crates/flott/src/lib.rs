@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod connected;
 mod console;
 mod flags;
 mod graph;
@@ -17,14 +18,18 @@ pub mod prelude;
 mod program;
 mod run;
 mod settings;
+mod sides;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use connected::Connected;
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
-pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
+pub use flott_runtime::operator::process::{BoxError, Out, State, TimerOut, Value, ValueRef};
+pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
+pub use flott_runtime::time::Time;
 pub use handle::{Commands, JobHandle};
 pub use job::Job;
 pub use keyed::Keyed;
@@ -55,6 +60,8 @@ mod documents {
     struct CheckpointsAndGuarantees;
     #[doc = include_str!("../../../docs/guide/files.md")]
     struct Files;
+    #[doc = include_str!("../../../docs/guide/state.md")]
+    struct StateGuide;
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
 }

@@ -1,4 +1,4 @@
 //! What a job's file needs: `use flott::prelude::*;`.
 
 pub use crate::connector::{FileSink, FileSource, Generator, MemorySink, MemorySource, SocketSource, print};
-pub use crate::{Error, Job, Keyed, OnError, Out, Result, Stream, Value};
+pub use crate::{Connected, Error, Job, Keyed, OnError, Out, Result, SideOutput, Stream, Time, TimerOut, Value};

@@ -9,6 +9,7 @@ use flott_runtime::operator::filter::Filter;
 use flott_runtime::operator::flat_map::FlatMap;
 use flott_runtime::operator::inspect::Inspect;
 use flott_runtime::operator::map::Map;
+use flott_runtime::operator::side::SideOutput;
 use flott_runtime::operator::throttle::{Bucket, Throttle};
 use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
 use flott_runtime::operator::{Next, Operator};
@@ -144,6 +145,48 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
         let bucket = Arc::new(Bucket::per_second(records_per_second));
         self.then("throttle", move |_, _, next| Throttle::new(Arc::clone(&bucket), next))
+    }
+
+    /// The stream of a side output of the operator right before, which is a `process` in one of its forms. It can be taken
+    /// several times.
+    ///
+    /// ```
+    /// # use flott::prelude::*;
+    /// const LATE: SideOutput<String> = SideOutput::named("late");
+    ///
+    /// # fn split(words: Stream<String>) -> (Stream<String>, Stream<String>) {
+    /// let firsts = words.key_by(|word| word.clone()).process("firsts", Value::<bool>::named("seen"), |mut seen, word, out| {
+    ///     if seen.get().is_some() {
+    ///         out.emit_to(LATE, word);
+    ///     } else {
+    ///         seen.set(true);
+    ///         out.emit(word);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let repeated = firsts.side(LATE);
+    /// # (firsts, repeated)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn side<L: Clone + Send + 'static>(&self, side: SideOutput<L>) -> Stream<L> {
+        let name = side.name();
+        let label = format!("{name} of {}", self.label);
+        let sides = self.job.graph(|graph| graph.sides(self.operator, name, &self.label));
+        let output = match sides.map(|sides| sides.take(side)) {
+            Some(Some((output, true))) => {
+                return Stream::unnamed(&self.job, self.vertex, output, &self.origin, label);
+            }
+            Some(Some((output, false))) => output,
+            Some(None) => {
+                let error = format!("the side output `{label}` is taken twice, as records of two types");
+                self.job.graph(|graph| graph.error(error));
+                Output::new()
+            }
+            None => Output::new(),
+        };
+        let (job, origin) = (self.job.clone(), self.origin.clone());
+        Stream { job, vertex: self.vertex, output, origin, operator: None, label }
     }
 
     /// Says under which name an older version of the job stored the state of the operator that this stamps: the source or

@@ -23,8 +23,10 @@ pub mod inspect;
 pub mod key_by;
 pub mod map;
 pub mod process;
+pub mod side;
 pub mod throttle;
 pub mod try_map;
+pub mod two_inputs;
 
 /// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
 pub trait Operator<T> {
