@@ -1,5 +1,6 @@
 //! Streams divided by a key, and the stateful operators that only they have.
 
+use crate::commutative::Commutative;
 use crate::connected::Connected;
 use crate::graph::Output;
 use crate::job::Job;
@@ -151,6 +152,12 @@ impl<K: Key, T: Record> Keyed<K, T> {
         })
     }
 
+    /// Says that what follows may take the records of a key in any order and in parts, so that workers fold what they send
+    /// before they send it: see [`Commutative`].
+    pub fn commutative(self) -> Commutative<K, T> {
+        Commutative::new(self)
+    }
+
     /// Puts two streams side by side whose keys are of one type: what follows gets the records of both, and one state a key.
     pub fn connect<B: Record>(self, other: Keyed<K, B>) -> Connected<K, T, B> {
         Connected::new(self, other)
@@ -178,13 +185,27 @@ impl<K: Key, T: Record> Keyed<K, T> {
 
     /// The keyed edge into the next free input of a chain.
     pub(crate) fn lead_to(self, vertex: u16, name: &str) {
+        self.lead_through(vertex, name, |_, _, outlet| outlet);
+    }
+
+    /// The same, through an operator between the key and the edge.
+    pub(crate) fn lead_through<A: Record>(
+        self,
+        vertex: u16,
+        name: &str,
+        through: impl Fn(&mut SubtaskBuilder, Mark, Next<KeyedRecord<K, A>>) -> Next<KeyedRecord<K, T>>
+        + Send
+        + Sync
+        + 'static,
+    ) {
         let Keyed { stream, key } = self;
-        let edge = stream.job.graph(|graph| graph.edge::<KeyedRecord<K, T>>(stream.vertex, vertex, Partitioning::Hash));
+        let edge = stream.job.graph(|graph| graph.edge::<KeyedRecord<K, A>>(stream.vertex, vertex, Partitioning::Hash));
         let label = format!("key_by before {name}");
         stream.output.attach(Arc::new(move |builder| {
-            let outlet = builder.outlet(edge, Partitioner::Hash(hash_of::<K, T>));
+            let outlet = builder.outlet(edge, Partitioner::Hash(hash_of::<K, A>));
             let mark = builder.mark(&label);
-            Ok(Box::new(KeyBy::new(Arc::clone(&key), builder.key_seed(), &label, mark, outlet)))
+            let next = through(builder, mark, outlet);
+            Ok(Box::new(KeyBy::new(Arc::clone(&key), builder.key_seed(), &label, mark, next)))
         }));
     }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod commutative;
 mod connected;
 mod console;
 mod flags;
@@ -23,10 +24,14 @@ mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use commutative::Commutative;
 pub use connected::Connected;
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
-pub use flott_runtime::operator::process::{BoxError, Out, State, TimerOut, Value, ValueRef};
+pub use flott_runtime::operator::part::DeadLetter;
+pub use flott_runtime::operator::process::{
+    BoxError, ExpiringRef, ExpiringValue, List, ListRef, Map, MapRef, Out, State, TimerOut, Value, ValueRef,
+};
 pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
 pub use flott_runtime::time::Time;

@@ -22,6 +22,8 @@ pub mod fold;
 pub mod inspect;
 pub mod key_by;
 pub mod map;
+pub mod part;
+pub mod pre_aggregate;
 pub mod process;
 pub mod side;
 pub mod throttle;

@@ -4,6 +4,8 @@ use super::*;
 use crate::prelude::*;
 use std::collections::BTreeMap;
 
+mod commutative;
+mod expiring;
 mod sides;
 mod timers;
 mod two_inputs;

@@ -3,10 +3,14 @@
 //! User code gets the state of the record's key and a place to put its output; what it puts there leaves after it has
 //! returned. Whether it may also set timers, or has a second input, is said by the operator's type.
 
+mod collections;
+mod expiring;
 mod state;
 mod timed;
 mod two;
 
+pub use collections::{List, ListRef, Map, MapRef};
+pub use expiring::{Expiring, ExpiringRef, ExpiringValue};
 pub use state::{State, Value, ValueRef};
 pub use timed::{Firing, TimedProcess, TimerOut, Timers};
 pub use two::{TimedTwoProcess, TwoProcess};
@@ -96,6 +100,9 @@ impl<K: Key, U, S: State> Core<K, U, S> {
     }
 
     fn hand_on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        if signal == Signal::Flush {
+            S::tend::<K>(&mut self.state, cx.now);
+        }
         self.next.on_signal(signal, cx)?;
         self.sides.on_signal(signal, cx)
     }

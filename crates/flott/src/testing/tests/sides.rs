@@ -89,3 +89,44 @@ fn a_side_output_in_the_wrong_place_or_of_two_types_is_refused() {
         assert!(error.contains(place), "{place}: {error}");
     }
 }
+
+#[test]
+fn dead_letters_keep_record_error_and_operator_and_are_exact_through_crashes() {
+    for seed in 0..10 {
+        let (numbers, dead) = (MemorySink::new(), MemorySink::new());
+        let job = Job::new("dead");
+        let lines: Vec<String> = (0..1_500).map(|n| if n % 5 == 0 { format!("x{n}") } else { n.to_string() }).collect();
+        let lines = job.source("lines", MemorySource::new(lines));
+        let (good, bad) = lines.try_map_or_dead_letter(|line| line.parse::<u64>());
+        good.key_by(|n| n % 3).fold("count", 0u64, |count, _| *count += 1).sink("numbers", numbers.clone());
+        bad.rebalance().sink("dead", dead.clone());
+        let test = Test::new(&job).seed(seed).interval(std::time::Duration::from_millis(3));
+        test.crash(Crash::AfterCheckpoint(1)).crash(Crash::AtTurn(50 + seed)).run().unwrap();
+        assert_eq!(numbers.committed().len(), 1_200, "seed {seed}");
+        let mut letters = dead.committed();
+        letters.sort_unstable_by(|a: &DeadLetter<String>, b| a.record.cmp(&b.record));
+        let mut expected: Vec<DeadLetter<String>> = (0..300)
+            .map(|n| DeadLetter {
+                record: format!("x{}", n * 5),
+                error: "invalid digit found in string".to_owned(),
+                operator: "try_map after lines".to_owned(),
+                position: None,
+            })
+            .collect();
+        expected.sort_unstable_by(|a, b| a.record.cmp(&b.record));
+        assert_eq!(letters, expected, "seed {seed}");
+    }
+}
+
+#[test]
+fn results_are_split_in_two() {
+    let (good, bad) = (MemorySink::new(), MemorySink::new());
+    let job = Job::new("results");
+    let numbers = job.source("numbers", MemorySource::new((0..10u64).collect()));
+    let (even, odd) = numbers.map(|n| if n % 2 == 0 { Ok(n) } else { Err(n.to_string()) }).split_results();
+    even.sink("even", good.clone());
+    odd.sink("odd", bad.clone());
+    Test::new(&job).workers(1).run().unwrap();
+    assert_eq!(good.committed(), [0, 2, 4, 6, 8]);
+    assert_eq!(bad.committed(), ["1", "3", "5", "7", "9"]);
+}

@@ -3,6 +3,7 @@
 //! States are declared when the job is built, so that a restore can be checked before anything runs. User code gets a
 //! reference per state, bound to the key of the record; it never sees a table, a hash or an epoch.
 
+use super::ExpiringValue;
 use crate::error::Result;
 use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
@@ -11,6 +12,7 @@ use crate::subtask::SubtaskBuilder;
 use crate::time::Time;
 use std::cell::OnceCell;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 /// Declared state: one [`Value`], or a tuple of up to four.
 pub trait State: Send + Sync + 'static {
@@ -30,6 +32,11 @@ pub trait State: Send + Sync + 'static {
 
     /// The state of one key; `now` is the host's clock, for what expires.
     fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K, now: Time) -> Self::At<'a, K>;
+
+    /// A bounded piece of upkeep, asked for now and then even if no record comes.
+    fn tend<K: Key>(open: &mut Self::Open<K>, now: Time) {
+        let _ = (open, now);
+    }
 }
 
 /// Declares one value per key.
@@ -43,6 +50,12 @@ impl<V> Value<V> {
     #[must_use]
     pub const fn named(name: &'static str) -> Value<V> {
         Value { name, of: PhantomData }
+    }
+
+    /// Lets the value of a key expire so long after its last write; see [`ExpiringValue`]. At least a millisecond.
+    #[must_use]
+    pub const fn ttl(self, ttl: Duration) -> ExpiringValue<V> {
+        ExpiringValue::new(self.name, ttl)
     }
 }
 
@@ -126,6 +139,10 @@ macro_rules! tuple {
 
             fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K, now: Time) -> Self::At<'a, K> {
                 ($($state::at(&mut open.$place, hash, key, now),)+)
+            }
+
+            fn tend<K: Key>(open: &mut Self::Open<K>, now: Time) {
+                $($state::tend::<K>(&mut open.$place, now);)+
             }
         }
     };
