@@ -4,6 +4,7 @@ use super::*;
 use crate::prelude::*;
 use std::collections::BTreeMap;
 
+mod collections;
 mod commutative;
 mod expiring;
 mod sides;
