@@ -18,7 +18,7 @@ mod writer;
 pub use block::{Block, BlockBuilder, BlockKind, Compression, Compressor, EncodedBlock, MAX_BLOCK, TARGET_BLOCK};
 pub use index::{BlobSection, BlockEntry, Footer, Piece, StateSection};
 pub use plan::{Apply, restore_plan};
-pub use reader::{TRAILER_LENGTH, footer_range};
+pub use reader::{MAX_FOOTER, TRAILER_LENGTH, footer_range};
 pub use writer::{SegmentAssembler, SegmentSummary, StateHeader};
 
 use crate::key::Shape;
@@ -130,6 +130,11 @@ pub enum SegmentError {
     NoFullSection(StateName),
     /// Blocks of a state came without its declaration. A bug of the caller.
     Undeclared(StateName),
+    /// The index of a segment would be longer than [`MAX_FOOTER`].
+    TooManyBlocks {
+        /// The bytes that it would have.
+        footer: u64,
+    },
 }
 
 impl SegmentError {
@@ -159,6 +164,11 @@ impl fmt::Display for SegmentError {
                 )
             }
             Self::Undeclared(name) => write!(f, "blocks of state {name} were written without its declaration"),
+            Self::TooManyBlocks { footer } => write!(
+                f,
+                "the index of the segment has {footer} bytes, more than the {MAX_FOOTER} that a restore reads; run the job with \
+                 more workers"
+            ),
         }
     }
 }

@@ -76,9 +76,8 @@ pub struct Ledger {
     seen: BTreeSet<(u64, u64, u64)>,
     /// Checkpoints recorded so far.
     pub recorded: u64,
-    /// The newest attempt that owns the log, and whether it has committed all that it restored. Until then tokens of one
-    /// subtask are committed by several, in any order (S3).
-    owner: Option<(AttemptId, bool)>,
+    /// The newest attempt that owns the log.
+    owner: Option<AttemptId>,
 }
 
 impl Ledger {
@@ -120,7 +119,7 @@ impl Ledger {
             LogEntry::Start(_) if !below => drop(self.void.insert(slot)),
             LogEntry::Start(start) => {
                 i07_log::check_start(self, start)?;
-                self.owner = Some((start.attempt, start.restored_from.is_none()));
+                self.owner = Some(start.attempt);
                 self.own.extend(start.restored_from.map(|id| (start.attempt, id)));
             }
             LogEntry::Checkpoint(checkpoint) => {
@@ -147,17 +146,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// All workers of an attempt hold the restored state, and have committed the restored tokens.
-    pub fn restored(&mut self, attempt: AttemptId) {
-        if let Some((owner, settled)) = &mut self.owner {
-            *settled |= *owner == attempt;
-        }
-    }
-
     /// Whether a newer attempt owns the log.
     #[must_use]
     pub fn is_superseded(&self, attempt: AttemptId) -> bool {
-        self.owner.is_some_and(|(owner, _)| owner > attempt)
+        self.owner.is_some_and(|owner| owner > attempt)
     }
 
     /// An object is about to be deleted.
@@ -182,6 +174,7 @@ impl Ledger {
             return Ok(());
         }
         i06_output::committed(self, &new)?;
+        i06_output::in_order(self, &new)?;
         if let Some(attempt) = by {
             i10_fencing::commits(self, attempt, &new)?;
         }

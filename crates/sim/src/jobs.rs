@@ -134,6 +134,8 @@ pub enum SinkKind {
     Files {
         /// Another part is begun at so many bytes.
         part_size: u64,
+        /// Another part is begun at this age.
+        part_age: Duration,
     },
     /// The memory sink.
     Memory,

@@ -52,6 +52,8 @@ mutations! {
     HoleStart = "hole-start",
     /// A full snapshot leaves out what was restored.
     FullSkipsRestored = "full-skips-restored",
+    /// Restored tokens of one writer are committed by several subtasks, each in its own time.
+    TokensScattered = "tokens-scattered",
 }
 
 impl Mutation {
@@ -71,6 +73,7 @@ impl Mutation {
             Mutation::SkipPreimage => Some(inner::Mutation::SkipPreimage),
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
+            Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
             _ => None,
         }
     }

@@ -333,10 +333,8 @@ impl World {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
         }
         for event in out.events {
-            match &event {
-                JobEvent::Restored { attempt, .. } => self.ledger.restored(*attempt),
-                JobEvent::Aborted { id, reason } => self.aborted(process, *id, reason)?,
-                _ => {}
+            if let JobEvent::Aborted { id, reason } = &event {
+                self.aborted(process, *id, reason)?;
             }
             self.say(|| format!("process {process}: {}", tell(&event)));
         }

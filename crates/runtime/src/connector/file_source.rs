@@ -20,6 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ impl FileSource {
     }
 
     /// Each CSV record (RFC 4180) is a record of type `T`: a struct by the names of the header in the first line, a tuple by
-    /// order. Empty lines are skipped. See [`FileSource::delimiter`] and [`FileSource::headers`].
+    /// order. Empty lines are skipped. See [`FileSource::delimiter`], [`FileSource::headers`] and [`FileSource::on_error`].
     pub fn csv<T: Record>(pattern: impl Into<String>) -> FileSource<Csv<T>> {
         FileSource { pattern: pattern.into(), format: Csv::default() }
     }
@@ -146,7 +147,11 @@ impl<T: Record> Source for FileSource<Csv<T>> {
         cx: &SourceContext,
     ) -> Result<BoxedReader<T, FilePosition>> {
         let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
-        Ok(Box::new(CsvReader::new(split, bytes, from, self.format.clone())?))
+        Ok(Box::new(CsvReader::new(split, bytes, from, &self.format)?))
+    }
+
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        self.format.skipped()
     }
 
     fn is_bounded(&self) -> bool {

@@ -2,6 +2,7 @@
 //! crashed and restored in every mode, in many interleavings.
 
 mod job;
+mod restored_tokens;
 mod script;
 
 use flott_checkpoint::Mode;

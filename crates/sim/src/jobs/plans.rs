@@ -65,7 +65,9 @@ fn codec<T: flott_runtime::record::Record>() -> Arc<dyn BatchCodec> {
 
 fn sink(builder: &mut SubtaskBuilder, job: &Job, output: &MemorySink<Row>) -> Result<Next<Row>> {
     match job.sink {
-        SinkKind::Files { part_size } => builder.sink("out", &FileSink::lines(OUTPUT).max_part_size(part_size)),
+        SinkKind::Files { part_size, part_age } => {
+            builder.sink("out", &FileSink::lines(OUTPUT).max_part_size(part_size).max_part_age(part_age))
+        }
         SinkKind::Memory => builder.sink("out", output),
     }
 }

@@ -1,12 +1,14 @@
 //! The conformance suite on all kinds of files, and what is particular to files.
 
 use super::*;
+use crate::operator::try_map::OnError;
 use crate::source::{Next, SourceContext};
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
 use crate::testing::source_suite::check_source;
 use crate::time::Time;
 use serde::Deserialize;
+use std::sync::atomic::Ordering;
 
 fn cx(files: &MemoryFiles) -> SourceContext {
     source_context(Arc::new(files.clone()))
@@ -193,8 +195,32 @@ fn csv_errors_name_file_line_column_and_value() {
 fn a_header_without_a_needed_column_is_an_error() {
     let files = MemoryFiles::new();
     files.put("a", "airline,delay\nUA,2\n");
-    let error = error_of(FileSource::csv::<Flight>("a").open("a", None, &cx(&files)).unwrap().next(Time(0)));
-    assert!(error.to_string().contains("carrier") && error.to_string().contains("a, line 2"), "{error}");
+    let error = FileSource::csv::<Flight>("a").open("a", None, &cx(&files)).err().expect("it cannot be read");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("lacks `carrier`") && error.to_string().contains("a, line 1"), "{error}");
+    // Its last word: what the header cannot tell, the first record does.
+    files.put("b", "at\n::1\n");
+    let source = FileSource::csv::<(std::net::IpAddr, u8)>("b");
+    let error = error_of(source.open("b", None, &cx(&files)).unwrap().next(Time(0)));
+    assert!(error.to_string().contains("the columns are `at`"), "{error}");
+}
+
+#[test]
+fn records_that_cannot_be_read_are_left_out_if_asked_and_positions_stay_exact() {
+    let files = MemoryFiles::new();
+    let bad = ["UA,much\n", "UA\n", "UA,1,2\n", "\"U\nA\",x\n"];
+    let text: String = (0..40).map(|row| format!("AA,{row}\n{}", bad[row % 4].repeat(row % 3))).collect();
+    files.put("a", format!("carrier,delay\n{text}UA,much\n"));
+    let source = FileSource::csv::<Flight>("a").on_error(OnError::Skip);
+    let read = check_source(&source, &cx(&files)).remove(0).1;
+    assert_eq!(read.len(), 40, "the suite has resumed behind each of them");
+    let other = source.clone();
+    let count = |source: &FileSource<super::super::Csv<Flight>>| source.skipped().unwrap().load(Ordering::Relaxed);
+    assert!(count(&source) > 40 && count(&other) == 0, "a clone counts for itself");
+    let mut reader = other.open("a", None, &cx(&files)).unwrap();
+    while reader.next(Time(0)).unwrap() != Next::End {}
+    assert_eq!(count(&other), 40, "39 between the records, and the last line");
+    assert!(FileSource::csv::<Flight>("a").skipped().is_none(), "nothing may be left out");
 }
 
 #[test]

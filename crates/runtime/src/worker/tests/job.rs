@@ -26,7 +26,7 @@ pub(super) fn expected() -> BTreeMap<u64, u64> {
     counts
 }
 
-struct Numbers;
+pub(super) struct Numbers;
 
 struct Range {
     next: u64,
@@ -154,7 +154,7 @@ impl Sink<(u64, u64)> for Collect {
 }
 
 impl SinkWriter<(u64, u64)> for Buffer {
-    fn write(&mut self, record: (u64, u64)) -> Result<()> {
+    fn write(&mut self, record: (u64, u64), _: Time) -> Result<()> {
         match &self.shown {
             Some(shown) => shown.lock().unwrap().entry("shown".into()).or_default().push(record),
             None => self.records.push(record),
