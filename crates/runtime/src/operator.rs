@@ -22,9 +22,13 @@ pub mod fold;
 pub mod inspect;
 pub mod key_by;
 pub mod map;
+pub mod part;
+pub mod pre_aggregate;
 pub mod process;
+pub mod side;
 pub mod throttle;
 pub mod try_map;
+pub mod two_inputs;
 
 /// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
 pub trait Operator<T> {

@@ -62,9 +62,9 @@ pub enum StateKind {
     Value,
     /// One entry per key and time: key, time in milliseconds.
     Timers,
-    /// One entry per key and user key: key, user key, value. Reserved; nothing writes it yet.
+    /// One entry per key and user key: key, user key, value.
     Map,
-    /// One entry per key and position: key, position, value. Reserved; nothing writes it yet.
+    /// One entry per key and position: key, position, value. A delete is a whole list: key.
     List,
 }
 

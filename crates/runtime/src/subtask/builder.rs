@@ -11,13 +11,15 @@ use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::KeySpace;
+use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::Record;
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
 use crate::state::{
-    HeapBackend, HeapTimers, HeapValue, StateBackend, TimerDeclaration, TimerState, Value, ValueDeclaration,
+    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, MapDeclaration, StateBackend,
+    TimerDeclaration, TimerState, Value, ValueDeclaration,
 };
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
@@ -99,6 +101,24 @@ impl SubtaskBuilder {
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
 
+    /// A declared map state of this chain, one map a key.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<K, M, V>> {
+        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state) });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// A declared list state of this chain, one list a key.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapList<K, V>> {
+        let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
     /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
     /// when one is due.
     ///
@@ -113,6 +133,16 @@ impl SubtaskBuilder {
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)
+    }
+
+    /// A moment at which this chain wants [`Signal::Time`], in milliseconds, for an operator that sets it as it goes.
+    ///
+    /// [`Signal::Time`]: crate::operator::Signal::Time
+    pub fn alarm(&mut self) -> Alarm {
+        let alarm = Alarm::default();
+        let due = Rc::clone(&alarm);
+        self.timers.push(Box::new(move || due.get()));
+        alarm
     }
 
     /// The mark under which an operator shows in the worker's heartbeat.
