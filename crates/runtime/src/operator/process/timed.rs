@@ -111,7 +111,10 @@ impl<K: Key, G> Firing<K, G> {
         G: for<'a> Fn(S::At<'a, K>, Time, &mut TimerOut<'_, K, U>) -> Result<(), BoxError>,
     {
         let failed = |error: StateError| Error::failed(error.to_string());
-        while let Some(due) = self.timers.pop_due(until).map_err(failed)? {
+        // At the end of the input nobody comes again for the rest.
+        while (ended || cx.may_fire())
+            && let Some(due) = self.timers.pop_due(until).map_err(failed)?
+        {
             let on_timer = Arc::clone(&self.on_timer);
             let time = from_millis(due.time);
             self.call(core, (due.hash, &due.key), None, ended, cx, |state, out| on_timer(state, time, out))?;
