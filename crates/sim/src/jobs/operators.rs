@@ -156,10 +156,10 @@ impl Delay {
 
     fn fire_one(&mut self, now: i64, cx: &mut Context<'_>) -> Result<bool> {
         let due = self.timers.pop_due(now).map_err(state_failed)?;
-        if let Some(due) = &due {
-            if let Some(row) = self.waiting.remove(due.hash, &due.key).map_err(state_failed)? {
-                self.next.on_record(row, None, cx)?;
-            }
+        if let Some(due) = &due
+            && let Some(row) = self.waiting.remove(due.hash, &due.key).map_err(state_failed)?
+        {
+            self.next.on_record(row, None, cx)?;
         }
         Ok(due.is_some())
     }

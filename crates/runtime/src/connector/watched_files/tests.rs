@@ -85,7 +85,7 @@ fn all_files_that_are_there_are_read_once_and_resumed_anywhere() {
     let files = MemoryFiles::new();
     let mut expected = Vec::new();
     for n in 0..100 {
-        files.put(&format!("in/{n}.log"), format!("{n} a\n{n} b\n{n} c"));
+        files.put(format!("in/{n}.log"), format!("{n} a\n{n} b\n{n} c"));
         expected.extend([format!("{n} a"), format!("{n} b"), format!("{n} c")]);
     }
     let mut read: Vec<String> =
