@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 type Build = Box<dyn Fn(&mut SubtaskBuilder) -> Result<Box<dyn Chain>> + Send + Sync>;
 type StreamKey = (u64, u32);
+/// Makes a chain whose tally is user code.
+type Tallying = fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn Chain>>;
 
 struct Sketch {
     job: Arc<Job>,
@@ -128,12 +130,7 @@ impl Sketch {
     }
 
     /// A tally that is user code, and the sink, in one chain.
-    fn process<K: Key>(
-        &mut self,
-        from: &[u16],
-        kind: &str,
-        chain: fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn Chain>>,
-    ) {
+    fn process<K: Key>(&mut self, from: &[u16], kind: &str, chain: Tallying) {
         let (job, output) = (self.job.clone(), self.output.clone());
         let last = self.last("tally", &[("tally", kind)], move |builder| {
             let next = sink(builder, &job, &output)?;
