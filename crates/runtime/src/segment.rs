@@ -186,6 +186,7 @@ pub trait SegmentOut {
 }
 
 /// The plain [`SegmentOut`]: a queue from which the caller ships blocks, counting what is still under way.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub struct SegmentBuffer {
     queue: Vec<EncodedBlock>,
@@ -193,6 +194,7 @@ pub struct SegmentBuffer {
     under_way: usize,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl SegmentBuffer {
     /// Takes all queued blocks; they count as buffered until [`SegmentBuffer::written`].
     pub fn ship(&mut self) -> Vec<EncodedBlock> {
@@ -212,6 +214,7 @@ impl SegmentBuffer {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl SegmentOut for SegmentBuffer {
     fn block(&mut self, block: EncodedBlock) {
         self.queued += block.bytes.len();

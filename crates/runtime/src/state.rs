@@ -17,13 +17,15 @@ mod timers;
 mod versioned;
 
 pub use error::StateError;
-pub use heap::{HeapBackend, HeapValue, SweepCursor, ValueGuard};
+pub use heap::{HeapBackend, HeapValue, SweepCursor};
 pub use list::HeapList;
 pub use map::HeapMap;
 pub use timers::HeapTimers;
 pub use versioned::Progress;
 
-pub use crate::segment::{Block, Declaration, SegmentBuffer, SegmentOut, StateKind, StateName};
+#[cfg(any(test, feature = "testing"))]
+pub use crate::segment::SegmentBuffer;
+pub use crate::segment::{Block, Declaration, SegmentOut, StateKind, StateName};
 
 use crate::key::Key;
 use flott_checkpoint::{CheckpointId, Kind};

@@ -80,7 +80,7 @@ impl Running {
             }
             Action::WakeAt(millis) => {
                 if let Stage::Open(open) = &mut self.stage {
-                    open.wake = Some(Time(millis.saturating_mul(1_000)));
+                    open.wake = Some(Time::of_millis(millis));
                 }
             }
         }
@@ -102,6 +102,11 @@ impl Running {
         let Some(id) = self.recorder.as_ref().map(|recorder| recorder.completed().barrier.id) else { return };
         let event = match recorded {
             Recorded::Going => return,
+            Recorded::Lost(error) => {
+                self.fail(error, cx);
+                self.recorder = None;
+                return;
+            }
             Recorded::InLog(slot) => {
                 if let Some(recorder) = &self.recorder {
                     self.lineage.recorded(slot, recorder.completed(), recorder.checksum());

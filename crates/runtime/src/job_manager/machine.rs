@@ -16,9 +16,8 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{StorageReply, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::fallback::{Ancestor, fall_back};
+use flott_checkpoint::fallback::fall_back;
 use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Restore, Verdict};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -436,11 +435,8 @@ fn older_checkpoint(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Re
     let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
         return Err(error.clone());
     };
-    let incarnation = claim.incarnation.id;
-    let mut recorded = vec![Ancestor { id: damaged.id, parent: damaged.parent, incarnation }];
-    recorded.extend(damaged.parent.map(|id| Ancestor { id, parent: None, incarnation }));
     let (committed, allowed) = (contesting::committed(claim, cx), contesting::allowed(cx));
-    match fall_back(damaged.id, &BTreeSet::new(), &recorded, &committed, allowed) {
+    match fall_back(damaged, &committed, allowed) {
         Ok(going) => {
             cx.warn(format!("{error}; the job goes back to checkpoint {}", going.to));
             Ok(Restore::Id(going.to))

@@ -5,7 +5,7 @@
 
 use super::entries::{BlockSink, EntryFormat, EntryReader, write_value};
 use super::face::HeapKind;
-use super::versioned::{EntrySink, Epoch, Guard, Place, Progress, RESTORED, TableKey, Versioned};
+use super::versioned::{EntrySink, Epoch, Place, Progress, RESTORED, TableKey, Versioned};
 use super::{
     Declaration, HeapList, HeapMap, HeapTimers, ListDeclaration, MapDeclaration, SegmentOut, SharedTable, StateBackend,
     StateError, StateKind, StateName, TimerDeclaration, Value, ValueDeclaration, ValueState,
@@ -13,9 +13,8 @@ use super::{
 use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -315,16 +314,6 @@ impl<K: Key, V: Value> HeapValue<K, V> {
         change(table.0.entries.slot(place, key, init).0)
     }
 
-    /// Looks a value up for reading and, only if it is written through, for writing. The state is locked meanwhile.
-    ///
-    /// # Panics
-    /// If another guard of this state is alive.
-    pub fn with_guard<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<ValueGuard<'_, K, V>>) -> R) -> R {
-        let mut table: RefMut<'_, ValueTable<K, V>> = self.table.borrow_mut();
-        let place = table.place(hash);
-        look(table.0.entries.guard(place, |entry| entry.key.is(key)).map(ValueGuard))
-    }
-
     /// Goes on looking for values that are `gone` and removes them: about `budget` buckets from `cursor` on, which begins as
     /// its default. A removal is a write like any other.
     ///
@@ -386,22 +375,5 @@ impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
         let mut table = self.table.borrow_mut();
         let place = table.place(hash);
         Ok(table.0.entries.remove(place, |entry| entry.key.is(key)).map(|(_, value)| value))
-    }
-}
-
-/// One value of a [`HeapValue`]. Reading is free; the first mutable use is the write.
-pub struct ValueGuard<'a, K, V>(Guard<'a, K, V, BlockSink<ValueFormat>>);
-
-impl<K: Key, V: Value> Deref for ValueGuard<'_, K, V> {
-    type Target = V;
-
-    fn deref(&self) -> &V {
-        &self.0
-    }
-}
-
-impl<K: Key, V: Value> DerefMut for ValueGuard<'_, K, V> {
-    fn deref_mut(&mut self) -> &mut V {
-        &mut self.0
     }
 }

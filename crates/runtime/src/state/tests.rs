@@ -58,26 +58,6 @@ fn drain(table: &SharedTable, id: u64) -> SegmentBuffer {
 }
 
 #[test]
-fn looking_through_a_guard_is_no_write_and_writing_through_it_is_one() {
-    let (backend, mut state) = value::<u64, u64>();
-    let table = &backend.tables()[0];
-    table.borrow_mut().start(None);
-    state.put(hash(&1u64), 1, 10).expect("the heap");
-    state.put(hash(&2u64), 2, 20).expect("the heap");
-    let cut = |id: u64, base: Option<u64>| {
-        table.borrow_mut().cut(CheckpointId(id), base.map(CheckpointId), Kind::Checkpoint);
-        drain(table, id).ship().iter().map(|block| block.entries).sum::<u32>()
-    };
-    assert_eq!(cut(1, None), 2);
-    assert_eq!(state.with_guard(hash(&1u64), &1, |guard| guard.map(|guard| *guard)), Some(10));
-    assert_eq!(state.with_guard(hash(&9u64), &9, |guard| guard.map(|guard| *guard)), None);
-    assert_eq!(cut(2, Some(1)), 0);
-    state.with_guard(hash(&1u64), &1, |guard| *guard.expect("there") += 1);
-    assert_eq!(cut(3, Some(2)), 1);
-    assert_eq!(state.get(hash(&1u64), &1), Ok(Some(11)));
-}
-
-#[test]
 fn clones_of_a_handle_share_one_table() {
     let (_backend, state) = value::<String, u64>();
     let key = "k".to_owned();

@@ -127,8 +127,7 @@ impl Directory {
 }
 
 fn entry(slot: Slot, bytes: &[u8]) -> Result<LogEntry, String> {
-    let entry = LogEntry::decode(bytes).and_then(|entry| entry.check_slot(slot).map(|()| entry));
-    entry.map_err(|error| error.to_string())
+    LogEntry::read(slot, bytes).map_err(|error| error.to_string())
 }
 
 fn text(error: Error) -> String {
@@ -153,7 +152,7 @@ async fn get(storage: &StorageServer, path: &str) -> Result<Option<Bytes>, Strin
     match storage.serve(StorageRequest::Read { path: path.to_owned(), range: None }).await {
         StorageReply::Read(bytes) => Ok(Some(bytes)),
         StorageReply::NotFound => Ok(None),
-        StorageReply::Failed(text) => Err(text),
+        StorageReply::Failed(text) | StorageReply::Obstructed(text) => Err(text),
         other => Err(format!("the storage answers a read with {other:?}")),
     }
 }

@@ -1,6 +1,6 @@
 //! The graphs of the simulated jobs.
 
-use super::operators::{Count, Delay, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
+use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
 use super::source::Rows;
 use super::{Job, OUTPUT, Row, Shape, SinkKind, process};
 use flott_runtime::connector::{FileSink, MemorySink};
@@ -120,11 +120,7 @@ impl Sketch {
         let states = [("waiting", "value"), ("timers", "timers")];
         let last = self.last("delay", &states, move |builder| {
             let next = sink(builder, &job, &output)?;
-            let waiting = builder.value("delay", "waiting")?;
-            let timers = builder.timers("delay", "timers")?;
-            let millis = i64::try_from(job.timer.as_millis()).unwrap_or(0);
-            let delay = Delay { millis, waiting, timers, next };
-            Ok(Box::new(Head::new(Box::new(delay) as Next<KeyedRow<StreamKey>>)))
+            process::delay(&job, builder, next)
         });
         self.edge(from, last, 0, Partitioning::Hash, codec::<KeyedRow<StreamKey>>());
     }

@@ -326,3 +326,49 @@ fn a_failed_read_names_the_file() {
     };
     assert!(error.to_string().contains("cannot read in/a.txt"), "{error}");
 }
+
+/// Everything that is in a directory and is no regular file: (name, what the message says).
+#[cfg(unix)]
+fn foreign_things(directory: &Path) -> Vec<(&'static str, &'static str)> {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+    let made = std::process::Command::new("mkfifo").arg(directory.join("pipe.txt")).status().expect("mkfifo runs");
+    assert!(made.success());
+    std::fs::create_dir(directory.join("directory.txt")).expect("a directory");
+    // The file stays when the listener is closed.
+    drop(UnixListener::bind(directory.join("socket.txt")).expect("a socket"));
+    symlink("/dev/zero", directory.join("zero.txt")).expect("a link");
+    vec![
+        ("pipe.txt", "a pipe, a socket or a device"),
+        ("socket.txt", "a pipe, a socket or a device"),
+        ("zero.txt", "a pipe, a socket or a device"),
+        ("directory.txt", "a directory"),
+    ]
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_at_once_and_never_read() {
+    use crate::io::files::OsFiles;
+    let directory = tempfile::tempdir().expect("a directory");
+    let things = foreign_things(directory.path());
+    let (files, cx) = (Arc::new(OsFiles), source_context(Arc::new(OsFiles)));
+    for (name, what) in &things {
+        let path = directory.path().join(name);
+        let refused = |error: Error| {
+            assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+            assert!(error.to_string().contains(&format!("{name}` is {what}, not a regular file")), "{error}");
+        };
+        let source = FileSource::lines(path.display().to_string());
+        refused(source.splits(&cx).expect_err("no input"));
+        refused(source.open(name, None, &cx).err().expect("no input"));
+        assert!(files.open(&path).is_err(), "{name} is not waited for");
+        if *name != "directory.txt" {
+            // A pattern skips directories and nothing else.
+            let pattern = directory.path().join(format!("{}*", &name[..4])).display().to_string();
+            refused(FileSource::lines(pattern).splits(&cx).expect_err("no input"));
+        }
+    }
+    std::fs::write(directory.path().join("directory-too.txt"), "one").expect("a file");
+    let pattern = directory.path().join("dir*").display().to_string();
+    assert_eq!(FileSource::lines(pattern).splits(&cx).expect("a file"), ["directory-too.txt"]);
+}

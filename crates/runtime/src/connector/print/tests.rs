@@ -54,9 +54,9 @@ fn beside_events_each_record_is_an_object_with_the_name_of_its_sink() {
         ..sink_context(Arc::new(MemoryFiles::new()))
     };
     let mut text = Sink::<String>::open(&print(), &cx).unwrap();
-    text.write("say \"hi\"\n".to_owned()).unwrap();
+    text.write("say \"hi\"\n".to_owned(), Time(0)).unwrap();
     let mut pair = Sink::<(String, u8)>::open(&print(), &cx).unwrap();
-    pair.write(("word".to_owned(), 3)).unwrap();
+    pair.write(("word".to_owned(), 3), Time(0)).unwrap();
     let lines = stdout.0.lock().unwrap().clone();
     let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let expected = [serde_json::json!("say \"hi\"\n"), serde_json::json!(["word", 3])]

@@ -101,7 +101,7 @@ impl StorageServer {
                     ))
                     .hint("use a store that supports conditional writes (If-None-Match), or a local directory"));
                 }
-                StorageReply::Failed(text) | StorageReply::Unknown(text) => {
+                StorageReply::Failed(text) | StorageReply::Unknown(text) | StorageReply::Obstructed(text) => {
                     return Err(Error::refused(format!("the checkpoint directory cannot be written: {text}"))
                         .hint("it must be writable, have room, and know hard links if it is a local directory"));
                 }
