@@ -32,7 +32,7 @@ fn parse(line: &str) -> Result<(String, f64), String> {
 }
 
 fn main() -> flott::Result<()> {
-    flott::main_with::<Arguments>("dead-letter", |job, arguments| {
+    flott::main_with::<Arguments>("dead-letter", |arguments, job| {
         let lines = job.source("lines", FileSource::lines(&arguments.input));
         let (readings, dead) = lines.try_map_or_dead_letter(|line: &String| parse(line));
         readings

@@ -56,7 +56,7 @@ fn sessions(lines: Stream<String>, gap: Duration) -> Stream<(String, u64, u64)> 
 }
 
 fn main() -> flott::Result<()> {
-    flott::main_with::<Arguments>("sessions", |job, arguments| {
+    flott::main_with::<Arguments>("sessions", |arguments, job| {
         let lines = job.source("lines", SocketSource::connect(&arguments.address));
         sessions(lines, Duration::from_secs(arguments.gap))
             .map(|(user, lines, millis)| format!("{user}: {lines} lines in {millis} ms"))
