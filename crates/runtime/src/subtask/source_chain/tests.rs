@@ -83,7 +83,11 @@ fn a_split_that_waits_holds_no_other_split_bounded_or_not() {
         let bounded = Generator::new(1 << 20, 1, |number, _| number).splits(splits).rate(100.0);
         assert_eq!(taken_after(bounded, time) / u64::from(splits), 100 / u64::from(splits), "{splits} splits, bounded");
         let unbounded = Generator::unbounded(1, |number, _| number).splits(splits).rate(100.0);
-        assert_eq!(taken_after(unbounded, time) / u64::from(splits), 100 / u64::from(splits), "{splits} splits, unbounded");
+        assert_eq!(
+            taken_after(unbounded, time) / u64::from(splits),
+            100 / u64::from(splits),
+            "{splits} splits, unbounded"
+        );
     }
 }
 
