@@ -1,7 +1,7 @@
 //! Streams divided by a key, and the stateful operators that only they have.
 
 use crate::commutative::Commutative;
-use crate::connected::Connected;
+use crate::connected::{Connected, WithBroadcast};
 use crate::graph::Output;
 use crate::job::Job;
 use crate::sides::SideOutputs;
@@ -156,6 +156,11 @@ impl<K: Key, T: Record> Keyed<K, T> {
     /// before they send it: see [`Commutative`].
     pub fn commutative(self) -> Commutative<K, T> {
         Commutative::new(self)
+    }
+
+    /// Puts a stream beside this one of which every worker gets every record: rules to all, data by key.
+    pub fn connect_broadcast<R: Record>(self, everywhere: Stream<R>) -> WithBroadcast<K, T, R> {
+        WithBroadcast::new(self, everywhere)
     }
 
     /// Puts two streams side by side whose keys are of one type: what follows gets the records of both, and one state a key.

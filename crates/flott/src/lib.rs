@@ -25,7 +25,7 @@ mod stream;
 pub mod testing;
 
 pub use commutative::Commutative;
-pub use connected::Connected;
+pub use connected::{Connected, WithBroadcast};
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
 pub use flott_runtime::operator::part::DeadLetter;

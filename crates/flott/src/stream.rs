@@ -289,7 +289,7 @@ impl<T: Record> Stream<T> {
         self.cross("rebalance", Partitioning::Rebalance, || Partitioner::Rebalance)
     }
 
-    /// Gives every record to every worker.
+    /// Gives every record to every worker. For "rules to all, data by key" see [`Keyed::connect_broadcast`].
     pub fn broadcast(self) -> Stream<T> {
         self.cross("broadcast", Partitioning::Broadcast, || Partitioner::Broadcast)
     }
@@ -311,7 +311,7 @@ impl<T: Record> Stream<T> {
     }
 
     /// Leads the stream into another chain.
-    fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
+    pub(crate) fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
         let edge = self.job.graph(|graph| graph.edge::<T>(self.vertex, to, partitioning));
         self.output.attach(Arc::new(move |builder| Ok(builder.outlet(edge, partitioner()))));
     }

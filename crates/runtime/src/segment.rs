@@ -66,10 +66,12 @@ pub enum StateKind {
     Map,
     /// One entry per key and position: key, position, value. A delete is a whole list: key.
     List,
+    /// As a map, with one key per worker: every worker has a copy.
+    Broadcast,
 }
 
 impl StateKind {
-    const ALL: [(Self, u8); 4] = [(Self::Value, 1), (Self::Timers, 2), (Self::Map, 3), (Self::List, 4)];
+    const ALL: [Self; 5] = [Self::Value, Self::Timers, Self::Map, Self::List, Self::Broadcast];
 
     /// Its byte in a segment.
     #[must_use]
@@ -79,13 +81,14 @@ impl StateKind {
             Self::Timers => 2,
             Self::Map => 3,
             Self::List => 4,
+            Self::Broadcast => 5,
         }
     }
 
     /// The kind that a byte of a segment stands for.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, own)| *own == code).map(|(kind, _)| kind)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 

@@ -62,6 +62,8 @@ pub struct TimerDeclaration {
 pub struct MapDeclaration {
     /// Operator and state.
     pub name: StateName,
+    /// Every worker keeps the same under one key of its own: a restore on another number of workers has to hand out copies.
+    pub copies: bool,
 }
 
 /// Declares a list per key.

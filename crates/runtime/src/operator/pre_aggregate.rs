@@ -20,6 +20,9 @@ mod tests;
 /// Different keys that are held at most.
 pub const MOST_KEYS: usize = 1_024;
 
+/// Records that the parts may stand for together: a value that grows with its records does not grow without bound.
+pub const MOST_RECORDS: usize = 1 << 16;
+
 /// How long a record is held at most, in milliseconds; a worker that is busy may be late.
 pub const LONGEST_HOLD: i64 = 5;
 
@@ -33,6 +36,8 @@ pub struct PreAggregate<K, A, N, F> {
     /// What a further one does to it.
     fold: Arc<F>,
     parts: Vec<(Keyed<K, A>, Option<Timestamp>)>,
+    /// Records in them.
+    records: usize,
     /// By hash: the place of a part.
     places: HashTable<usize>,
     alarm: Alarm,
@@ -43,11 +48,12 @@ pub struct PreAggregate<K, A, N, F> {
 impl<K, A, N, F> PreAggregate<K, A, N, F> {
     /// A table before the rest of the chain; `alarm` wakes the chain.
     pub fn new(begin: Arc<N>, fold: Arc<F>, alarm: Alarm, mark: Mark, next: Next<Keyed<K, A>>) -> Self {
-        PreAggregate { begin, fold, parts: Vec::new(), places: HashTable::new(), alarm, mark, next }
+        PreAggregate { begin, fold, parts: Vec::new(), records: 0, places: HashTable::new(), alarm, mark, next }
     }
 
     fn flush(&mut self, cx: &mut Context<'_>) -> Result<()> {
         self.places.clear();
+        self.records = 0;
         self.alarm.set(None);
         self.parts.drain(..).try_for_each(|(part, at)| self.next.on_record(part, at, cx))
     }
@@ -61,6 +67,10 @@ where
 {
     fn on_record(&mut self, record: Keyed<K, T>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let Keyed { hash, key, value } = record;
+        if self.records >= MOST_RECORDS {
+            self.flush(cx)?;
+        }
+        self.records += 1;
         cx.enter(self.mark);
         let parts = &self.parts;
         let same = |place: &usize| parts.get(*place).is_some_and(|(part, _)| part.hash == hash && part.key == key);
@@ -72,6 +82,7 @@ where
         }
         if self.parts.len() >= MOST_KEYS {
             self.flush(cx)?;
+            self.records = 1;
         }
         if self.parts.is_empty() {
             self.alarm.set(i64::try_from(cx.now.millis()).ok().map(|now| now.saturating_add(LONGEST_HOLD)));

@@ -3,12 +3,14 @@
 //! User code gets the state of the record's key and a place to put its output; what it puts there leaves after it has
 //! returned. Whether it may also set timers, or has a second input, is said by the operator's type.
 
+mod broadcast;
 mod collections;
 mod expiring;
 mod state;
 mod timed;
 mod two;
 
+pub use broadcast::{BroadcastProcess, OwnCopy};
 pub use collections::{List, ListRef, Map, MapRef};
 pub use expiring::{Expiring, ExpiringRef, ExpiringValue};
 pub use state::{State, Value, ValueRef};
@@ -78,6 +80,10 @@ impl<K: Key, U, S: State> Core<K, U, S> {
     /// The state and the rest of the chain; `operator` names it in errors.
     pub fn new(operator: &str, state: S::Open<K>, sides: Sides, mark: Mark, next: Next<U>) -> Core<K, U, S> {
         Core { operator: operator.to_owned(), state, mark, emitted: Vec::new(), sides, next }
+    }
+
+    fn operator(&self) -> &str {
+        &self.operator
     }
 
     /// Runs user code for one key, then hands on what it emitted.

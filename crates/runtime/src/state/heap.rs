@@ -64,7 +64,7 @@ impl StateBackend for HeapBackend {
 
     fn map<K: Key, M: Key, V: Value>(&mut self, declaration: MapDeclaration) -> Result<HeapMap<K, M, V>, StateError> {
         let name = self.claim(declaration.name)?;
-        let (map, table) = HeapMap::new(name, self.space.clone());
+        let (map, table) = HeapMap::new(name, declaration.copies, self.space.clone());
         self.tables.push(table);
         Ok(map)
     }

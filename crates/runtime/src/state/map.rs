@@ -173,8 +173,9 @@ impl<K, M, V> Clone for HeapMap<K, M, V> {
 }
 
 impl<K: Key, M: Key, V: Value> HeapMap<K, M, V> {
-    pub(super) fn new(name: Arc<StateName>, space: KeySpace) -> (Self, SharedTable) {
-        let snapshots = Snapshots::new(name, StateKind::Map, space);
+    pub(super) fn new(name: Arc<StateName>, copies: bool, space: KeySpace) -> (Self, SharedTable) {
+        let kind = if copies { StateKind::Broadcast } else { StateKind::Map };
+        let snapshots = Snapshots::new(name, kind, space);
         let table = Rc::new(RefCell::new(MapTable { snapshots, index: BTreeMap::new() }));
         let erased: SharedTable = Rc::<RefCell<MapTable<K, M, V>>>::clone(&table);
         (Self { table }, erased)

@@ -219,7 +219,7 @@ proptest! {
         let mut timers = HeapBackend::new(space());
         timers.timers::<String>(TimerDeclaration { name: named("timers") }).expect("a new name");
         let (mut maps, mut lists) = (HeapBackend::new(space()), HeapBackend::new(space()));
-        maps.map::<u8, String, Option<u8>>(MapDeclaration { name: named("map") }).expect("a new name");
+        maps.map::<u8, String, Option<u8>>(MapDeclaration { name: named("map"), copies: false }).expect("a new name");
         lists.list::<u8, u8>(ListDeclaration { name: named("list") }).expect("a new name");
         for block in &blocks {
             for backend in [&numbers, &texts, &units, &timers, &maps, &lists] {

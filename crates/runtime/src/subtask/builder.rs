@@ -10,7 +10,7 @@ use crate::attempt::Attempt;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::key::KeySpace;
+use crate::key::{KeySpace, hash_key};
 use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::Record;
@@ -106,8 +106,32 @@ impl SubtaskBuilder {
     /// # Errors
     /// `Refused` if the operator declares the name twice.
     pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<K, M, V>> {
-        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state) });
+        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: false });
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// A map of which this subtask has a copy of its own, under its [own key](SubtaskBuilder::own_key).
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<u64, M, V>> {
+        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: true });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// A key that lies in a key group of this subtask, and its hash: the smallest number of which this is true.
+    ///
+    /// # Errors
+    /// `Refused` if there are more workers than key groups.
+    pub fn own_key(&self) -> Result<(u64, u64)> {
+        let space = KeySpace::of_attempt(&self.attempt, self.id.index);
+        if space.owned.is_empty() {
+            let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
+            return Err(Error::refused(format!("{workers} workers share {groups} key groups, so some own none")));
+        }
+        let hashed = (0..u64::MAX).map(|key| (hash_key(space.seed, &key).expect("a number can be hashed"), key));
+        let own = hashed.into_iter().find(|(hash, _)| space.owns(space.group(*hash)));
+        Ok(own.expect("some number lies in a key group that is there"))
     }
 
     /// A declared list state of this chain, one list a key.

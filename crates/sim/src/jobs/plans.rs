@@ -1,6 +1,6 @@
 //! The graphs of the simulated jobs.
 
-use super::operators::{Count, Delay, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
+use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
 use super::source::Rows;
 use super::{Job, OUTPUT, Row, Shape, SinkKind, process};
 use flott_runtime::connector::{FileSink, MemorySink};
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 type Build = Box<dyn Fn(&mut SubtaskBuilder) -> Result<Box<dyn Chain>> + Send + Sync>;
 type StreamKey = (u64, u32);
+/// Makes a chain whose tally is user code.
+type Tallying = fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn Chain>>;
 
 struct Sketch {
     job: Arc<Job>,
@@ -118,22 +120,13 @@ impl Sketch {
         let states = [("waiting", "value"), ("timers", "timers")];
         let last = self.last("delay", &states, move |builder| {
             let next = sink(builder, &job, &output)?;
-            let waiting = builder.value("delay", "waiting")?;
-            let timers = builder.timers("delay", "timers")?;
-            let millis = i64::try_from(job.timer.as_millis()).unwrap_or(0);
-            let delay = Delay { millis, waiting, timers, next };
-            Ok(Box::new(Head::new(Box::new(delay) as Next<KeyedRow<StreamKey>>)))
+            process::delay(&job, builder, next)
         });
         self.edge(from, last, 0, Partitioning::Hash, codec::<KeyedRow<StreamKey>>());
     }
 
     /// A tally that is user code, and the sink, in one chain.
-    fn process<K: Key>(
-        &mut self,
-        from: &[u16],
-        kind: &str,
-        chain: fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn Chain>>,
-    ) {
+    fn process<K: Key>(&mut self, from: &[u16], kind: &str, chain: Tallying) {
         let (job, output) = (self.job.clone(), self.output.clone());
         let last = self.last("tally", &[("tally", kind)], move |builder| {
             let next = sink(builder, &job, &output)?;

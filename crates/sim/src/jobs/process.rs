@@ -1,4 +1,4 @@
-//! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, two inputs, and parts
+//! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, timers, two inputs, and parts
 //! folded before the shuffle. What comes out is what a plain tally gives.
 
 use super::operators::{Count, KeyedRow};
@@ -7,14 +7,15 @@ use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::pre_aggregate::PreAggregate;
 use flott_runtime::operator::process::{
-    BoxError, Core, List, ListRef, Map, MapRef, Out, Process, State, TwoProcess, Value, ValueRef,
+    BoxError, Core, Firing, List, ListRef, Map, MapRef, Out, Process, State, TimedProcess, TimerOut, TwoProcess, Value,
+    ValueRef,
 };
 use flott_runtime::operator::side::Sides;
 use flott_runtime::operator::two_inputs::TwoHeads;
 use flott_runtime::operator::{Chain, Context, Head, Next, Operator, Signal};
 use flott_runtime::record::Keyed;
 use flott_runtime::subtask::SubtaskBuilder;
-use flott_runtime::time::Timestamp;
+use flott_runtime::time::{Time, Timestamp};
 use std::sync::Arc;
 
 type StreamKey = (u64, u32);
@@ -89,6 +90,36 @@ pub fn two_inputs(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>)
     };
     let process = TwoProcess::new(core, either(Arc::clone(job)), either(Arc::clone(job)));
     Ok(Box::new(TwoHeads::<KeyedRow<StreamKey>, KeyedRow<StreamKey>>::new(Box::new(process))))
+}
+
+/// Holds every row back until its timer fires, or until the input ends.
+pub fn delay(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let waiting = Value::<Row>::named("waiting").open::<StreamKey>("delay", builder)?;
+    let core = Core::<StreamKey, Row, Value<Row>>::new("delay", waiting, Sides::default(), builder.mark("delay"), next);
+    let millis = job.timer;
+    let on_row = user_with_timers(move |mut waiting: ValueRef<'_, StreamKey, Row>, row: Row, out| {
+        waiting.set(row);
+        out.timer_after(millis);
+        Ok(())
+    });
+    let on_timer = user_with_timers(|mut waiting: ValueRef<'_, StreamKey, Row>, _: Time, out| {
+        if let Some(row) = waiting.get().cloned() {
+            out.emit(row);
+        }
+        waiting.clear();
+        Ok(())
+    });
+    let firing = Firing::new(builder.timers("delay", "timers")?, on_timer);
+    let process: Next<KeyedRow<StreamKey>> = Box::new(TimedProcess::new(core, firing, on_row));
+    Ok(Box::new(Head::new(process)))
+}
+
+/// As `user`, for code that sets timers.
+fn user_with_timers<T, F>(f: F) -> Arc<F>
+where
+    F: for<'a> Fn(ValueRef<'a, StreamKey, Row>, T, &mut TimerOut<'_, StreamKey, Row>) -> Result<(), BoxError>,
+{
+    Arc::new(f)
 }
 
 /// Rows of a key that travel together.

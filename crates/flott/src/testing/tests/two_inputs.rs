@@ -117,3 +117,54 @@ fn streams_of_two_jobs_cannot_be_connected() {
     let error = Test::new(&job).run().unwrap_err().to_string();
     assert!(error.contains("`pair` connects streams of two jobs"), "{error}");
 }
+
+/// Counts rules everywhere; every number comes out with the rules that its worker had.
+fn ruled(out: &MemorySink<(u64, u64, u64)>) -> Job {
+    let job = Job::new("ruled");
+    let rules = job.source("rules", MemorySource::with_splits(vec![(0..100u64).collect(), (100..200).collect()]));
+    let numbers = job.source("numbers", MemorySource::new((0..600u64).collect())).throttle(10_000);
+    numbers
+        .key_by(|n| n % 8)
+        .connect_broadcast(rules.throttle(20_000))
+        .process(
+            "rule",
+            Value::<u64>::named("seen"),
+            Map::<u64, u64>::named("rules"),
+            |mut seen, rules, n, out| {
+                seen.update(|| 0, |seen| *seen += 1);
+                let mut sum = 0;
+                rules.for_each(|_, count| sum += count);
+                out.emit((n % 8, n, sum));
+                Ok(())
+            },
+            |rules, rule| {
+                rules.update(rule % 7, || 0, |count| *count += 1);
+                Ok(())
+            },
+        )
+        .sink("out", out.clone());
+    job
+}
+
+#[test]
+fn every_worker_gets_every_rule_once_through_crashes() {
+    let mut restored = 0;
+    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld] {
+        for seed in 0..10 {
+            let out = MemorySink::new();
+            let job = ruled(&out);
+            let test = Test::new(&job).seed(seed).mode(mode).workers(3).interval(Duration::from_millis(4));
+            let tested = test.crash(Crash::AfterCheckpoint(1 + seed % 2)).crash(Crash::AtTurn(200)).run().unwrap();
+            restored += tested.restored.len();
+            let mut all = out.committed();
+            all.sort_unstable();
+            assert_eq!(all.len(), 600, "seed {seed}, {mode}");
+            for of_key in all.chunk_by(|a, b| a.0 == b.0) {
+                assert!(of_key.is_sorted_by_key(|row| row.2), "seed {seed}, {mode}: a rule was forgotten");
+                // The numbers take six times as long as the rules.
+                assert_eq!(of_key.last().map(|row| row.2), Some(200), "seed {seed}, {mode}, key {}", of_key[0].0);
+            }
+        }
+    }
+    assert!(restored >= 20, "{restored}");
+}

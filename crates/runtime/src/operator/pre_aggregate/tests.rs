@@ -107,3 +107,13 @@ fn the_table_is_bounded() {
     assert_eq!(rig.seen.borrow().len(), MOST_KEYS);
     assert_eq!(rig.signal(Signal::End).last(), Some(&Seen::Signal(Signal::End)));
 }
+
+#[test]
+fn a_part_stands_for_a_bounded_number_of_records() {
+    let mut rig = Rig::new();
+    (0..MOST_RECORDS).for_each(|_| rig.record(3, 1));
+    assert!(rig.seen.borrow().is_empty());
+    rig.record(3, 1);
+    assert_eq!(rig.seen.take(), [Seen::Part(3, MOST_RECORDS as u64)]);
+    assert_eq!(rig.signal(Signal::End), [Seen::Part(3, 1), Seen::Signal(Signal::End)]);
+}

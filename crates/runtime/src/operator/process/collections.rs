@@ -1,6 +1,6 @@
 //! Map and list state as user code gets them.
 
-use super::State;
+use super::{OwnCopy, State};
 use crate::error::{Error, Result};
 use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
@@ -35,17 +35,40 @@ impl<M: Key, V: crate::state::Value> State for Map<M, V> {
     }
 
     fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapMap<K, M, V>> {
-        let shape = Shape::of_type::<M>();
-        if holds_unhashable(&shape) {
-            let text =
-                format!("the user keys of the map `{}` are {shape}: a key can hold no float and no map", self.name);
-            return Err(Error::refused(text).at_operator(operator));
-        }
+        self.check_user_keys(operator)?;
         builder.map(operator, self.name)
     }
 
     fn at<'a, K: Key>(open: &'a mut HeapMap<K, M, V>, hash: u64, key: &'a K, _: Time) -> MapRef<'a, K, M, V> {
-        MapRef { state: open, hash, key }
+        MapRef::new(open, hash, key)
+    }
+}
+
+impl<M: Key, V: crate::state::Value> Map<M, V> {
+    /// What is declared if every subtask has a copy of its own.
+    #[must_use]
+    pub fn declare_copies(&self) -> Vec<StatePlan> {
+        let plan = self.declare::<u64>().into_iter();
+        plan.map(|plan| StatePlan { kind: "broadcast".to_owned(), ..plan }).collect()
+    }
+
+    /// Registers the copy of the subtask that is being built.
+    ///
+    /// # Errors
+    /// If the name is declared twice, the user keys cannot be hashed, or this worker owns no key group.
+    pub fn open_copy(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<OwnCopy<M, V>> {
+        self.check_user_keys(operator)?;
+        let (hash, key) = builder.own_key().map_err(|error| error.at_operator(operator))?;
+        Ok(OwnCopy { state: builder.map_copy(operator, self.name)?, hash, key })
+    }
+
+    fn check_user_keys(&self, operator: &str) -> Result<()> {
+        let shape = Shape::of_type::<M>();
+        if !holds_unhashable(&shape) {
+            return Ok(());
+        }
+        let text = format!("the user keys of the map `{}` are {shape}: a key can hold no float and no map", self.name);
+        Err(Error::refused(text).at_operator(operator))
     }
 }
 
@@ -70,6 +93,12 @@ pub struct MapRef<'a, K, M, V> {
     state: &'a mut HeapMap<K, M, V>,
     hash: u64,
     key: &'a K,
+}
+
+impl<'a, K, M, V> MapRef<'a, K, M, V> {
+    pub(super) fn new(state: &'a mut HeapMap<K, M, V>, hash: u64, key: &'a K) -> MapRef<'a, K, M, V> {
+        MapRef { state, hash, key }
+    }
 }
 
 impl<K: Key, M: Key, V: crate::state::Value> MapRef<'_, K, M, V> {

@@ -12,9 +12,6 @@ use crate::time::{Time, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Microseconds in the unit of timers.
-const MILLI: u64 = 1_000;
-
 /// An [`Out`] that can also set timers for the record's key. There is at most one timer per key and millisecond.
 pub type TimerOut<'a, K, U> = Out<'a, K, U, Timers<K>>;
 
@@ -53,11 +50,11 @@ impl<K: Key, U> TimerOut<'_, K, U> {
 }
 
 fn to_millis(moment: Time) -> i64 {
-    i64::try_from(moment.0.div_ceil(MILLI)).unwrap_or(i64::MAX)
+    i64::try_from(moment.0.div_ceil(1_000)).unwrap_or(i64::MAX)
 }
 
 fn from_millis(millis: i64) -> Time {
-    Time(u64::try_from(millis).unwrap_or(0).saturating_mul(MILLI))
+    Time::of_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 /// The timers of an operator and the user code that they call.
@@ -98,28 +95,34 @@ impl<K: Key, G> Firing<K, G> {
         G: for<'a> Fn(S::At<'a, K>, Time, &mut TimerOut<'_, K, U>) -> Result<(), BoxError>,
     {
         match signal {
-            Signal::Time => self.fire(core, i64::try_from(cx.now.millis()).unwrap_or(i64::MAX), false, cx),
+            Signal::Time => {
+                let now = i64::try_from(cx.now.millis()).unwrap_or(i64::MAX);
+                while cx.may_fire() && self.fire_one(core, now, false, cx)? {}
+            }
             // Nobody would come for them later: they fire now, in their order.
-            Signal::End => self.fire(core, i64::MAX, true, cx),
-            Signal::Watermark(_) | Signal::Flush => Ok(()),
+            Signal::End => while self.fire_one(core, i64::MAX, true, cx)? {},
+            Signal::Watermark(_) | Signal::Flush => {}
         }
+        Ok(())
     }
 
-    fn fire<U, S>(&mut self, core: &mut Core<K, U, S>, until: i64, ended: bool, cx: &mut Context<'_>) -> Result<()>
+    /// False if none is due.
+    fn fire_one<U, S>(
+        &mut self,
+        core: &mut Core<K, U, S>,
+        until: i64,
+        ended: bool,
+        cx: &mut Context<'_>,
+    ) -> Result<bool>
     where
         S: State,
         G: for<'a> Fn(S::At<'a, K>, Time, &mut TimerOut<'_, K, U>) -> Result<(), BoxError>,
     {
         let failed = |error: StateError| Error::failed(error.to_string());
-        // At the end of the input nobody comes again for the rest.
-        while (ended || cx.may_fire())
-            && let Some(due) = self.timers.pop_due(until).map_err(failed)?
-        {
-            let on_timer = Arc::clone(&self.on_timer);
-            let time = from_millis(due.time);
-            self.call(core, (due.hash, &due.key), None, ended, cx, |state, out| on_timer(state, time, out))?;
-        }
-        Ok(())
+        let Some(due) = self.timers.pop_due(until).map_err(failed)? else { return Ok(false) };
+        let (on_timer, moment) = (Arc::clone(&self.on_timer), from_millis(due.time));
+        self.call(core, (due.hash, &due.key), None, ended, cx, |state, out| on_timer(state, moment, out))?;
+        Ok(true)
     }
 }
 

@@ -318,7 +318,7 @@ pub fn state_of_another_kind_is_refused<B: StateBackend>(make: &dyn Fn(KeySpace)
 }
 
 fn map(state: &str) -> MapDeclaration {
-    MapDeclaration { name: StateName::new("operator", state) }
+    MapDeclaration { name: StateName::new("operator", state), copies: false }
 }
 
 fn list(state: &str) -> ListDeclaration {

@@ -98,7 +98,7 @@ impl<'a, B: StateBackend> World<'a, B> {
             let name = |state: &str| StateName::new("bank", state);
             let accounts = backend.value(ValueDeclaration { name: name("accounts") }).expect("a new name");
             let timers = backend.timers(TimerDeclaration { name: name("timers") }).expect("a new name");
-            let baskets = backend.map(MapDeclaration { name: name("baskets") }).expect("a new name");
+            let baskets = backend.map(MapDeclaration { name: name("baskets"), copies: false }).expect("a new name");
             let diaries = backend.list(ListDeclaration { name: name("diaries") }).expect("a new name");
             Worker { backend, space, accounts, timers, baskets, diaries }
         };
