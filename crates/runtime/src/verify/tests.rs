@@ -155,7 +155,7 @@ async fn what_is_collected_beside_a_verification_is_no_damage() {
             for path in victim {
                 // In memory, a deletion is done when its future is first polled.
                 let delete = storage.serve(StorageRequest::Delete { path: path.to_owned() });
-                futures::FutureExt::now_or_never(delete);
+                futures_util::FutureExt::now_or_never(delete);
             }
         }
     });
