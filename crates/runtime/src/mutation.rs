@@ -23,6 +23,10 @@ pub enum Mutation {
     OrphansStay,
     /// Restored tokens are owned one by one, by their own names.
     TokensScattered,
+    /// Parts folded before a shuffle stay where they are when a barrier passes.
+    PartsOutliveBarrier,
+    /// The order of the timers is not made again after a restore.
+    TimersAsleep,
 }
 
 thread_local! {

@@ -56,6 +56,10 @@ mutations! {
     OrphansStay = "orphans-stay",
     /// Restored tokens of one writer are committed by several subtasks, each in its own time.
     TokensScattered = "tokens-scattered",
+    /// What a worker folded before the shuffle stays with it when a barrier passes.
+    PartsOutliveBarrier = "parts-outlive-barrier",
+    /// Restored timers do not fire.
+    TimersAsleep = "timers-asleep",
 }
 
 impl Mutation {
@@ -77,6 +81,8 @@ impl Mutation {
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
             Mutation::OrphansStay => Some(inner::Mutation::OrphansStay),
             Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
+            Mutation::PartsOutliveBarrier => Some(inner::Mutation::PartsOutliveBarrier),
+            Mutation::TimersAsleep => Some(inner::Mutation::TimersAsleep),
             _ => None,
         }
     }

@@ -43,4 +43,6 @@ noticed! {
     a_full_snapshot_without_what_was_restored_is_noticed: FullSkipsRestored,
     a_collector_that_leaves_orphans_is_noticed: OrphansStay,
     tokens_of_one_writer_with_several_owners_are_noticed: TokensScattered,
+    parts_that_outlive_a_barrier_are_noticed: PartsOutliveBarrier,
+    restored_timers_that_sleep_are_noticed: TimersAsleep,
 }
