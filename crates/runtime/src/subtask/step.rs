@@ -28,6 +28,7 @@ impl Subtask {
     pub(crate) fn step(&mut self, around: &mut Surroundings<'_>) -> Result<Next> {
         let now = around.clock.now();
         self.prepare_flow(now, around.segments);
+        self.time_out(around.clock, around.outbox)?;
         let mut again = false;
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
@@ -39,6 +40,7 @@ impl Subtask {
         if again {
             return Ok(Next::Now);
         }
+        wake.extend(self.alignment_ends.map(|(_, due)| due));
         wake.extend(self.sinks.iter().filter_map(super::SinkPort::wake_at));
         if self.is_open() && !self.paused && !self.ended {
             wake.extend(self.source_wait);
@@ -48,9 +50,9 @@ impl Subtask {
         Ok(wake.into_iter().min().map_or(Next::Idle, Next::At))
     }
 
-    /// Whether records may flow: a source only after `Open`, anybody else once restored.
+    /// Whether records may flow: not before all hold the restored state (R1), for what was in flight comes before what is sent.
     pub(super) fn is_open(&self) -> bool {
-        if self.is_source { self.phase == Phase::Open } else { self.phase != Phase::Restoring }
+        self.phase == Phase::Open
     }
 
     fn prepare_flow(&mut self, now: Time, segments: &Segments) {

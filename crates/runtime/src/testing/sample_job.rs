@@ -2,7 +2,7 @@
 //!
 //! Segments hold no states, only texts; everything else is real.
 
-use crate::control::{BlobRef, ChannelPart, PartTimings, SplitPart, SubtaskPart};
+use crate::control::{BlobRef, Captured, ChannelPart, PartTimings, SplitPart, SubtaskPart};
 use crate::envelope::hex;
 use crate::history::{HistoryEntry, Phases};
 use crate::io::storage::StorageServer;
@@ -218,7 +218,7 @@ fn part(subtask: SubtaskId, id: CheckpointId, attempt: AttemptId, base: Option<B
     let path = layout::segment(attempt, id, subtask.index);
     let segment = BlobRef { path, length: bytes.len() as u64, checksum: hex(xxh3_64(&bytes)) };
     let at = |from| Watermark { at: Some(Timestamp(i64::from(from) - 1)), idle: from == 1 };
-    let channel = |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false };
+    let channel = |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false, captured: Captured::default() };
     let position = serde_json::json!({"offset": 17});
     let split = if subtask.index == 0 { "a.csv" } else { "b.csv" };
     let splits = BTreeMap::from([(split.to_owned(), SplitPart { position, finished: false })]);

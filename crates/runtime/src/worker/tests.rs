@@ -8,7 +8,7 @@ use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};
 use script::{Ending, run};
 
-const EXACT: [Mode; 2] = [Mode::StopTheWorld, Mode::Aligned];
+const EXACT: [Mode; 4] = [Mode::StopTheWorld, Mode::Aligned, Mode::AlignedThenUnaligned, Mode::Unaligned];
 const SEEDS: u64 = 60;
 
 #[test]
@@ -55,9 +55,7 @@ fn a_stopped_world_holds_no_record_when_its_checkpoint_is_complete() {
 
 #[test]
 fn the_smallest_credit_window_with_frequent_barriers_does_not_deadlock() {
-    for (seed, mode) in
-        (0..SEEDS).flat_map(|seed| [Mode::StopTheWorld, Mode::Aligned, Mode::AtLeastOnce].map(|mode| (seed, mode)))
-    {
+    for (seed, mode) in (0..SEEDS).flat_map(|seed| Mode::ALL.map(|mode| (seed, mode))) {
         let run = script::run_with(seed, mode, 20, Ending::Finish, None, 1);
         assert_eq!(run.counts(), expected(), "seed {seed}, {mode}");
     }

@@ -124,6 +124,7 @@ impl Script {
         credit_window: usize,
         shows: job::Shows,
     ) -> Script {
+        let mut random = Random::new(seed);
         let committed = Committed::default();
         let (restore, storage) = from.map_or((None, BTreeMap::new()), |(restore, storage)| (Some(restore), storage));
         let next_id = restore.as_ref().map_or(1, |restore| restore.checkpoint.0 + 1);
@@ -134,6 +135,8 @@ impl Script {
             batch_records: 4,
             quantum: Quantum { time: Duration::from_secs(1), records: 5 },
             scan_budget: 64,
+            // Some alignments end before it, some do not.
+            alignment_timeout: Duration::from_micros(random.below(3_000)),
             ..WorkerOptions::default()
         };
         let base = restore.clone();
@@ -162,7 +165,7 @@ impl Script {
         Script {
             host,
             clock,
-            random: Random::new(seed),
+            random,
             run,
             mode,
             pending: None,
