@@ -52,6 +52,8 @@ mutations! {
     HoleStart = "hole-start",
     /// A full snapshot leaves out what was restored.
     FullSkipsRestored = "full-skips-restored",
+    /// What lies in a queue at an unaligned cut is not captured.
+    CaptureForgotten = "capture-forgotten",
 }
 
 impl Mutation {
@@ -71,6 +73,7 @@ impl Mutation {
             Mutation::SkipPreimage => Some(inner::Mutation::SkipPreimage),
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
+            Mutation::CaptureForgotten => Some(inner::Mutation::CaptureForgotten),
             _ => None,
         }
     }

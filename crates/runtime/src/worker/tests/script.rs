@@ -2,7 +2,7 @@
 
 use super::job::{self, Committed};
 use crate::attempt::{Attempt, Restore, RestoredManifest, WorkerOptions, World};
-use crate::control::{Order, Report, SubtaskPart, ToWorker};
+use crate::control::{Captured, Order, Report, SubtaskPart, ToWorker};
 use crate::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
 use crate::operator::Quantum;
 use crate::source::Threads;
@@ -47,6 +47,11 @@ impl Run {
             *highest = count.max(*highest);
         }
         counts
+    }
+
+    /// What was in flight at the cuts of all its checkpoints.
+    pub(super) fn captured(&self) -> Captured {
+        Captured::of(self.completed.iter().flat_map(|(_, parts)| parts.values()))
     }
 
     pub(super) fn restore(&self) -> Option<(Restore, BTreeMap<String, Vec<u8>>)> {
