@@ -100,6 +100,8 @@ pub(crate) struct Subtask {
     flow: Rc<Flow>,
     arrivals: Arrivals,
     paused: bool,
+    /// The final checkpoint that holds what is in flight here: to process it now would be for nothing, unless that one is aborted.
+    rests_at: Option<CheckpointId>,
     /// For a source: the outside world is blocked.
     held: bool,
     /// For a source: the barrier that lies in front of its next record.
@@ -165,6 +167,7 @@ impl Subtask {
             flow,
             arrivals,
             paused: false,
+            rests_at: None,
             held: false,
             trigger: None,
             parts: Vec::new(),
@@ -269,6 +272,7 @@ impl Subtask {
         self.acked.retain(|(acked, _)| *acked > id);
         self.gate.drop_captures(id);
         self.alignment_ends.take_if(|(ending, _)| *ending <= id);
+        self.rests_at.take_if(|rests| !completed && *rests <= id);
         for table in &self.tables {
             let mut table = table.borrow_mut();
             if completed {

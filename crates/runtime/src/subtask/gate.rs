@@ -316,3 +316,6 @@ impl Gate {
         self.channels.iter().any(|channel| channel.queue.iter().any(|element| matches!(element, Element::Batch { .. })))
     }
 }
+
+#[cfg(test)]
+mod tests;

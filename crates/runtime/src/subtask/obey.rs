@@ -117,6 +117,9 @@ impl Subtask {
         part.times(first_seen, began, cx.look());
         self.parts.push(part);
         self.stopped |= is_final(barrier);
+        if is_final(barrier) && barrier.mode.acts_on_arrival() && !self.is_source {
+            self.rests_at = Some(id);
+        }
         self.alignment_ends.take_if(|(ending, _)| *ending <= id);
         Ok(())
     }

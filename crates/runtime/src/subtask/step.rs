@@ -42,7 +42,7 @@ impl Subtask {
         }
         wake.extend(self.alignment_ends.map(|(_, due)| due));
         wake.extend(self.sinks.iter().filter_map(super::SinkPort::wake_at));
-        if self.is_open() && !self.paused && !self.ended {
+        if self.is_open() && !self.is_still() && !self.ended {
             wake.extend(self.source_wait);
             wake.extend(Some(self.flow.held_until.get()).filter(|moment| *moment > now));
             wake.extend(self.next_timer());
@@ -53,6 +53,11 @@ impl Subtask {
     /// Whether records may flow: not before all hold the restored state (R1), for what was in flight comes before what is sent.
     pub(super) fn is_open(&self) -> bool {
         self.phase == Phase::Open
+    }
+
+    /// Whether no record is taken and no timer fires.
+    fn is_still(&self) -> bool {
+        self.paused || self.rests_at.is_some()
     }
 
     fn prepare_flow(&mut self, now: Time, segments: &Segments) {
@@ -68,7 +73,7 @@ impl Subtask {
     fn work(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
         let flow = Rc::clone(&self.flow);
         let cx = &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox);
-        if !self.paused && !self.ended && self.next_timer().is_some_and(|due| due <= cx.now) {
+        if !self.is_still() && !self.ended && self.next_timer().is_some_and(|due| due <= cx.now) {
             self.chain.on_signal(Signal::Time, cx).map_err(|error| self.fail_at(error))?;
         }
         if self.is_source { self.work_as_source(cx) } else { self.work_on_gate(cx) }
@@ -98,7 +103,7 @@ impl Subtask {
     fn work_on_gate(&mut self, cx: &mut Context<'_>) -> Result<bool> {
         // Channels in a row whose head could not be taken: when that is all of them, nothing can be.
         let mut stuck = 0;
-        while !self.paused && stuck < self.gate.len() && !cx.is_exhausted() {
+        while !self.is_still() && stuck < self.gate.len() && !cx.is_exhausted() {
             let Some(channel) = self.gate.next_ready() else { return Ok(false) };
             if self.take(channel, cx)? {
                 stuck = 0;
@@ -106,7 +111,7 @@ impl Subtask {
                 stuck += 1;
             }
         }
-        Ok(cx.is_exhausted() && !self.paused && self.gate.is_ready())
+        Ok(cx.is_exhausted() && !self.is_still() && self.gate.is_ready())
     }
 
     /// Takes the head of a channel, or as much of it as may be taken; false if that is nothing.
