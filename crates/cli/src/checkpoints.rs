@@ -188,8 +188,19 @@ fn print_checkpoint(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
 }
 
 fn print_parts(out: &mut impl Write, parts: &[PartRow]) -> io::Result<()> {
-    let mut table =
-        Table::new(&["SUBTASK>", "CHAIN", "BASE>", "SEGMENT", "SIZE>", "IN FLIGHT>", "ALIGNED>", "CUT>", "SCAN>", "UPLOAD>", ""]);
+    let mut table = Table::new(&[
+        "SUBTASK>",
+        "CHAIN",
+        "BASE>",
+        "SEGMENT",
+        "SIZE>",
+        "IN FLIGHT>",
+        "ALIGNED>",
+        "CUT>",
+        "SCAN>",
+        "UPLOAD>",
+        "",
+    ]);
     for part in parts {
         let PartRow { subtask, vertex, base, timings, .. } = part;
         table.row(vec![

@@ -309,7 +309,12 @@ async fn old_history_goes_but_recent_failures_stay() {
     let tried = |id, outcome, ended_at| {
         let (id, attempt) = (CheckpointId(id), AttemptId(1));
         let barrier = Barrier { id, attempt, mode: Mode::Aligned, kind: Kind::Checkpoint, base: None, triggered_at: 0 };
-        HistoryEntry { tried: Tried { barrier, ended_at, outcome }, workers: 1, phases: Phases::default(), captured: Captured::default() }
+        HistoryEntry {
+            tried: Tried { barrier, ended_at, outcome },
+            workers: 1,
+            phases: Phases::default(),
+            captured: Captured::default(),
+        }
     };
     let failed = || Outcome::Unknown { reason: "killed".to_owned() };
     let done = || Outcome::Completed { full: true, bytes: 1, acked_at: 1 };

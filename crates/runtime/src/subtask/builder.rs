@@ -143,11 +143,14 @@ impl SubtaskBuilder {
 
     /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
     fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
-        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else { return vec![] };
+        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+            return vec![];
+        };
         let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };
         let sent = |channel: &&ChannelPart| (channel.edge, channel.from) == (edge, self.id.index);
         let parts = manifest.parts.values();
-        let channels = parts.flat_map(|part| part.channels.iter().filter(sent).map(|channel| (part.subtask.index, channel)));
+        let channels =
+            parts.flat_map(|part| part.channels.iter().filter(sent).map(|channel| (part.subtask.index, channel)));
         channels.map(|(to, part)| (to, usize::try_from(part.captured.window).unwrap_or(usize::MAX))).collect()
     }
 

@@ -247,7 +247,8 @@ impl Gate {
     pub(super) fn start_capture(&mut self, channel: Channel, id: CheckpointId) {
         let channel = self.channel(channel);
         let before = |element: &&Element| !matches!(element, Element::Barrier(barrier) if barrier.id == id);
-        let records = |element: &Element| if let Element::Batch { batch, .. } = element { batch.len() as u64 } else { 0 };
+        let records =
+            |element: &Element| if let Element::Batch { batch, .. } = element { batch.len() as u64 } else { 0 };
         let owed = channel.queue.iter().take_while(before).map(records).sum();
         #[cfg(feature = "mutations")]
         if crate::mutation::is(crate::mutation::Mutation::CaptureForgotten) {

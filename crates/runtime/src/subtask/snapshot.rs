@@ -117,7 +117,9 @@ impl Subtask {
             more |= matches!(captured, Ok(true));
             let step = match captured {
                 Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
-                Ok(_) => advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, &owned, segments, now)?,
+                Ok(_) => {
+                    advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, &owned, segments, now)?
+                }
             };
             match step {
                 Advance::More => more = true,
@@ -153,12 +155,7 @@ impl Subtask {
 }
 
 /// Hands some of what was in flight to the segment; true if there may be more at once.
-fn capture(
-    part: &mut Part,
-    gate: &mut Gate,
-    options: &WorkerOptions,
-    segments: &mut Segments,
-) -> Result<bool> {
+fn capture(part: &mut Part, gate: &mut Gate, options: &WorkerOptions, segments: &mut Segments) -> Result<bool> {
     if !part.captures || segments.is_full() {
         return Ok(false);
     }

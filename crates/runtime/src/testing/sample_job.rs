@@ -186,7 +186,10 @@ pub fn segment_bytes(id: CheckpointId, worker: u16) -> Bytes {
         let text = format!("{name} of worker {worker} in checkpoint {id}\n").repeat(50 + usize::from(worker));
         segment.blob("count", name, u32::from(worker), text.as_bytes()).iter().for_each(|piece| bytes.extend(piece));
     }
-    segment.blob(NO_OPERATOR, &channel_blob(0, 0), u32::from(worker), IN_FLIGHT).iter().for_each(|piece| bytes.extend(piece));
+    segment
+        .blob(NO_OPERATOR, &channel_blob(0, 0), u32::from(worker), IN_FLIGHT)
+        .iter()
+        .for_each(|piece| bytes.extend(piece));
     let (end, _) = segment.finish().expect("three texts fit into a segment");
     bytes.extend(end);
     bytes.into()
@@ -225,7 +228,8 @@ fn part(subtask: SubtaskId, id: CheckpointId, attempt: AttemptId, base: Option<B
     let three = Captured { records: 3, bytes: IN_FLIGHT.len() as u64, window: 48 };
     let captured = |from| if from == 0 { three } else { Captured::default() };
     let at = |from| Watermark { at: Some(Timestamp(i64::from(from) - 1)), idle: from == 1 };
-    let channel = |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false, captured: captured(from) };
+    let channel =
+        |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false, captured: captured(from) };
     let position = serde_json::json!({"offset": 17});
     let split = if subtask.index == 0 { "a.csv" } else { "b.csv" };
     let splits = BTreeMap::from([(split.to_owned(), SplitPart { position, finished: false })]);

@@ -122,9 +122,11 @@ pub(super) struct InFlight {
 impl InFlight {
     pub(super) fn missing_in(&self, footer: &Footer) -> Option<String> {
         let InFlight { name, subtask, bytes } = self;
-        let pieces = footer.blob(NO_OPERATOR, name, *subtask).map(|section| section.pieces.as_slice()).unwrap_or_default();
+        let pieces =
+            footer.blob(NO_OPERATOR, name, *subtask).map(|section| section.pieces.as_slice()).unwrap_or_default();
         let found: u64 = pieces.iter().map(|piece| u64::from(piece.raw_length)).sum();
-        (found != *bytes).then(|| format!("it holds {found} bytes of `{name}`, what was in flight there, instead of {bytes}"))
+        (found != *bytes)
+            .then(|| format!("it holds {found} bytes of `{name}`, what was in flight there, instead of {bytes}"))
     }
 }
 
@@ -152,7 +154,12 @@ fn named(directory: &Directory) -> BTreeMap<&str, Named<'_>> {
         while let Some(manifest) = next.and_then(|(id, attempt)| directory.manifest(id, attempt)) {
             for (path, blob) in manifest.blobs() {
                 let channels = || in_flight(manifest, path);
-                named.entry(path).or_insert_with(|| Named { blob, id: manifest.id, slot: Some(slot), channels: channels() });
+                named.entry(path).or_insert_with(|| Named {
+                    blob,
+                    id: manifest.id,
+                    slot: Some(slot),
+                    channels: channels(),
+                });
             }
             next = manifest.base.map(|base| (base.id, base.attempt));
         }

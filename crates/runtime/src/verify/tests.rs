@@ -230,8 +230,14 @@ fn a_segment_that_lacks_what_was_in_flight_is_damage() {
         assert_eq!(channel.missing_in(&footer), None);
         channel.bytes += 1;
         let what = channel.missing_in(&footer).expect("a byte is missing");
-        assert!(what.contains("`channel-0-0`") && what.contains("13 bytes") && what.contains("instead of 14"), "{what}");
+        assert!(
+            what.contains("`channel-0-0`") && what.contains("13 bytes") && what.contains("instead of 14"),
+            "{what}"
+        );
         let other = Footer::of(&sample_job::segment_bytes(id, 0)).expect("a good segment");
-        assert!(channel.missing_in(&other).is_some_and(|what| what.contains("holds 0 bytes")), "the segment of another");
+        assert!(
+            channel.missing_in(&other).is_some_and(|what| what.contains("holds 0 bytes")),
+            "the segment of another"
+        );
     }
 }

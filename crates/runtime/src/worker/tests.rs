@@ -71,6 +71,15 @@ fn an_aborted_checkpoint_loses_no_output() {
 }
 
 #[test]
+fn modes_change_from_one_checkpoint_to_the_next_and_an_exact_one_after_them_is_exact() {
+    for (seed, mode) in (0..SEEDS).flat_map(|seed| EXACT.map(|mode| (seed, mode))) {
+        let first = script::run_switching(seed, 4, mode, Ending::Crash, None);
+        let second = script::run_switching(seed + 1_000, 4, mode, Ending::Finish, first.restore());
+        assert_eq!(second.counts(), expected(), "seed {seed}, {mode}");
+    }
+}
+
+#[test]
 fn what_is_in_flight_belongs_to_unaligned_cuts_and_to_no_others() {
     for mode in Mode::ALL {
         let captured = (0..SEEDS).map(|seed| run(seed, mode, 3, Ending::Crash, None).captured());

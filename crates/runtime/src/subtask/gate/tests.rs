@@ -143,6 +143,7 @@ fn what_is_restored_comes_first_and_an_end_that_was_in_flight_is_still_to_come()
     assert!(!gate.all_ended());
     assert_eq!(gate.watermark().at, Some(Timestamp(4)));
     assert_eq!(take(&mut gate, 9), [1, 2]);
+    let mut gate = self::gate();
     gate.restore(HERE, Watermark::default(), true, vec![]);
     assert!(gate.all_ended(), "nothing was in flight, and the sender had finished");
 }

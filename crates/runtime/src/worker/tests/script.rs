@@ -7,7 +7,7 @@ use crate::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFi
 use crate::operator::Quantum;
 use crate::source::Threads;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
-use crate::time::Time;
+use crate::time::{Clock, Time};
 use crate::worker::Mail;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode, SubtaskId};
@@ -82,6 +82,9 @@ struct Script {
     attempt: AttemptId,
     /// So many checkpoints are aborted instead of completed.
     aborts: u32,
+    /// Each checkpoint is taken in any mode, but the last one before the end, and the final one, in `last_mode`.
+    switches: bool,
+    last_mode: Mode,
 }
 
 pub(super) fn run(
@@ -114,6 +117,20 @@ pub(super) fn run_aborting(seed: u64, mode: Mode) -> Run {
     script.run
 }
 
+/// So many checkpoints in any modes, then one in `last`.
+pub(super) fn run_switching(
+    seed: u64,
+    checkpoints: u32,
+    last: Mode,
+    ending: Ending,
+    from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
+) -> Run {
+    let mut script = Script::begin(seed, last, from, 256, job::Shows::Commits);
+    script.switches = true;
+    script.play(checkpoints + 1, ending, seed);
+    script.run
+}
+
 /// A new incarnation, with a sink that has no committer.
 pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
     let mut script = Script::begin(seed, mode, None, 256, job::Shows::AtOnce);
@@ -141,7 +158,7 @@ impl Script {
             quantum: Quantum { time: Duration::from_secs(1), records: 5 },
             scan_budget: 64,
             // Some alignments end before it, some do not.
-            alignment_timeout: Duration::from_micros(random.below(3_000)),
+            alignment_timeout: Duration::from_micros(random.below(1_500)),
             ..WorkerOptions::default()
         };
         let base = restore.clone();
@@ -183,6 +200,8 @@ impl Script {
             unfinished_blobs: BTreeMap::new(),
             attempt,
             aborts: 0,
+            switches: false,
+            last_mode: mode,
         }
     }
 
@@ -191,6 +210,8 @@ impl Script {
         for _ in 0..200_000 {
             match self.host.turn(&mut self.random) {
                 Some(turn) => {
+                    let moment = self.clock.now().after(Duration::from_micros(self.random.below(40)));
+                    self.clock.move_to(moment);
                     let worker = turn.worker.unwrap_or_default();
                     for (ticket, request) in turn.storage {
                         let reply = self.serve(request);
@@ -210,6 +231,8 @@ impl Script {
             let running = self.restored == WORKERS;
             if running && left > 0 && self.pending.is_none() && self.final_id.is_none() && self.random.one_in(8) {
                 left -= 1;
+                let any = Mode::ALL[self.random.below(5) as usize];
+                self.mode = if self.switches && left > 0 { any } else { self.last_mode };
                 self.trigger(Kind::Checkpoint);
             }
             if ending == Ending::Crash && left == 0 && self.pending.is_none() {
@@ -221,6 +244,7 @@ impl Script {
                 && ending == Ending::Finish
             {
                 self.final_id = Some(CheckpointId(self.next_id));
+                self.mode = self.last_mode;
                 self.trigger(Kind::Final);
             }
             if self.final_id.is_some_and(|id| self.committed.get(&id) == Some(&(WORKERS * 2))) {
@@ -240,8 +264,8 @@ impl Script {
         let id = CheckpointId(self.next_id);
         self.next_id += 1;
         self.pending = Some((id, BTreeMap::new()));
-        let barrier =
-            Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at: 1_000 };
+        let triggered_at = self.clock.now().millis();
+        let barrier = Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at };
         self.tell(&Order::Trigger(barrier));
     }
 
