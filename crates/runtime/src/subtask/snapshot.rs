@@ -88,6 +88,12 @@ impl Part {
     pub(super) fn id(&self) -> CheckpointId {
         self.barrier.id
     }
+
+    /// How much more of the scan is done in one step: under back-pressure steps are long, and whoever takes unaligned checkpoints
+    /// wants them to be short all the same.
+    fn haste(&self) -> usize {
+        if self.barrier.mode.acts_on_arrival() { 4 } else { 1 }
+    }
 }
 
 /// Hands a table's blocks to the worker's segment of one checkpoint.
@@ -118,7 +124,8 @@ impl Subtask {
             let step = match captured {
                 Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
                 Ok(_) => {
-                    advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, &owned, segments, now)?
+                    let budget = self.attempt.options.scan_budget * part.haste();
+                    advance(part, &self.tables, &self.sinks, budget, &owned, segments, now)?
                 }
             };
             match step {
@@ -154,20 +161,28 @@ impl Subtask {
     }
 }
 
+/// So many pieces of what was in flight are encoded in one step.
+const CHUNKS_A_STEP: u32 = 8;
+
 /// Hands some of what was in flight to the segment; true if there may be more at once.
 fn capture(part: &mut Part, gate: &mut Gate, options: &WorkerOptions, segments: &mut Segments) -> Result<bool> {
     if !part.captures || segments.is_full() {
         return Ok(false);
     }
     let id = part.id();
-    if let Some((channel, bytes)) = gate.captured(id, TARGET_BLOCK.min(options.segment_buffer / 4))? {
+    for _ in 0..CHUNKS_A_STEP {
+        let Some((channel, bytes)) = gate.captured(id, TARGET_BLOCK.min(options.segment_buffer / 4))? else {
+            if let Some(captured) = gate.take_captured(id) {
+                part.end_capture(captured);
+            }
+            return Ok(false);
+        };
         segments.blob(id, NO_OPERATOR, &channel_blob(channel.edge, channel.from), &bytes);
-        return Ok(true);
+        if segments.is_full() {
+            return Ok(false);
+        }
     }
-    if let Some(captured) = gate.take_captured(id) {
-        part.end_capture(captured);
-    }
-    Ok(false)
+    Ok(true)
 }
 
 enum Advance {
