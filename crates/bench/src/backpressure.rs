@@ -85,7 +85,7 @@ fn measure(mode: Mode) -> std::result::Result<(Vec<f64>, f64), String> {
     std::thread::sleep(Duration::from_secs(1));
     let mut took = Vec::new();
     for done in 0..=MEASURED {
-        handle.checkpoint(false);
+        handle.checkpoint(false).map_err(|error| error.to_string())?;
         let began = Instant::now();
         while handle.status().completed_checkpoints <= done {
             if began.elapsed() > PATIENCE {
@@ -135,7 +135,7 @@ impl Sink<(u64, u64)> for Slow {
 }
 
 impl SinkWriter<(u64, u64)> for Sleepy {
-    fn write(&mut self, _: (u64, u64)) -> Result<()> {
+    fn write(&mut self, _: (u64, u64), _: flott::Time) -> Result<()> {
         self.0 += 1;
         if self.0.is_multiple_of(10) {
             std::thread::sleep(Duration::from_millis(1));

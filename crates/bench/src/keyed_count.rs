@@ -9,6 +9,7 @@ use flott::prelude::*;
 use flott_checkpoint::CheckpointId;
 use flott_runtime::error::Result;
 use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
+use flott_runtime::time::Time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -131,7 +132,7 @@ impl Sink<(u64, u64)> for Count {
 
 impl SinkWriter<(u64, u64)> for Portion {
     #[inline]
-    fn write(&mut self, _: (u64, u64)) -> Result<()> {
+    fn write(&mut self, _: (u64, u64), _: Time) -> Result<()> {
         self.records += 1;
         if self.records == PORTION {
             self.half.add(PORTION);

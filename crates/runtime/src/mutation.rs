@@ -21,6 +21,10 @@ pub enum Mutation {
     FullSkipsRestored,
     /// What lies in a queue at an unaligned cut is not captured.
     CaptureForgotten,
+    /// The collector takes nothing that no entry of the log names.
+    OrphansStay,
+    /// Restored tokens are owned one by one, by their own names.
+    TokensScattered,
 }
 
 thread_local! {

@@ -1,5 +1,6 @@
 //! Reads recorded checkpoints back, with a reader of its own: manifests along their bases, segments block by block.
 
+use crate::jobs::process::tally_of;
 use crate::jobs::{Job, Row, Shape, Tally};
 use crate::oracle::{Prefix, State};
 use crate::storage::Storage;
@@ -114,7 +115,9 @@ impl Chain {
                     self.read_state::<String, Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
                 );
             }
-            Shape::Count | Shape::Union | Shape::Rebalance => {
+            Shape::Maps => keep("tally", self.read_maps(storage)?),
+            Shape::Lists => keep("tally", self.read_lists(storage, job)?),
+            Shape::Count | Shape::Union | Shape::Rebalance | Shape::TwoInputs | Shape::Gather => {
                 keep(
                     "tally",
                     self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
@@ -137,11 +140,10 @@ impl Chain {
                 let bytes = storage.get(&blob.path).ok_or_else(|| format!("{} is missing", blob.path))?;
                 let name = format!("channel-{}-{}", channel.edge, channel.from);
                 let packets = read_blob(bytes, &name, part.subtask.index)?;
-                let before = rows.len();
-                read_packets(&packets, |row| rows.push(InFlight { edge: channel.edge, to: part.subtask.index, row }))?;
-                let found = (rows.len() - before) as u64;
+                let (edge, to) = (channel.edge, part.subtask.index);
+                let found = read_packets(&packets, |row| rows.push(InFlight { edge, to, row }))?;
                 if (found, packets.len() as u64) != (channel.captured.records, channel.captured.bytes) {
-                    return Err(format!("{name} of {} holds {found} rows, not {:?}", blob.path, channel.captured));
+                    return Err(format!("{name} of {} holds {found} records, not {:?}", blob.path, channel.captured));
                 }
             }
         }
@@ -172,6 +174,52 @@ impl Chain {
                 apply(&bytes, &section, &mut kept, |entries| Ok(name(worker, &decode(entries)?)), decode)?;
             }
             all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// The tallies in the maps of all workers, by key and origin.
+    fn read_maps(&self, storage: &Storage) -> Result<BTreeMap<String, Tally>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "tally", "tally", worker)?.into_iter().rev() {
+                let key = |entries: &mut &[u8]| {
+                    let (key, origin): (u64, u32) = (decode(entries)?, decode(entries)?);
+                    Ok(format!("{:?}", (key, origin)))
+                };
+                apply(&bytes, &section, &mut kept, key, decode)?;
+            }
+            all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// The tallies of the rows in the lists of all workers, by key and origin.
+    fn read_lists(&self, storage: &Storage, job: &Job) -> Result<BTreeMap<String, Tally>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept: BTreeMap<(u64, u32), BTreeMap<usize, u64>> = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "tally", "tally", worker)?.into_iter().rev() {
+                each_entry(&bytes, &section, |kind, entries| {
+                    let key = decode(entries)?;
+                    if kind == BlockKind::Deletes {
+                        kept.remove(&key);
+                    } else {
+                        kept.entry(key).or_default().insert(decode(entries)?, decode(entries)?);
+                    }
+                    Ok(())
+                })?;
+            }
+            for ((key, origin), serials) in kept {
+                if !serials.keys().copied().eq(0..serials.len()) {
+                    return Err(format!("the list of {:?} has holes", (key, origin)));
+                }
+                let like = Row { key, ..job.row(origin, 0) };
+                all.extend(
+                    tally_of(job, &like, serials.into_values()).map(|tally| (format!("{:?}", (key, origin)), tally)),
+                );
+            }
         }
         Ok(all)
     }
@@ -240,11 +288,12 @@ pub struct InFlight {
     pub row: Row,
 }
 
-/// A row as it crosses an edge: with a key beside it, or alone.
+/// What crosses an edge: a row with a key beside it, several, or a row alone.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Crossing {
     Keyed { value: Row },
+    Gathered { value: Vec<Row> },
     Alone(Row),
 }
 
@@ -261,9 +310,10 @@ fn read_blob(segment: &bytes::Bytes, name: &str, subtask: u16) -> Result<Vec<u8>
     Ok(all)
 }
 
-/// Packets, each behind its length, as `docs/formats.md` has them.
-fn read_packets(mut bytes: &[u8], mut on_row: impl FnMut(Row)) -> Result<(), String> {
+/// Packets, each behind its length, as `docs/formats.md` has them. Says how many records they hold.
+fn read_packets(mut bytes: &[u8], mut on_row: impl FnMut(Row)) -> Result<u64, String> {
     const HEADER: usize = 24;
+    let mut records = 0;
     while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
         let torn = || "a packet in flight is cut short".to_owned();
         let (packet, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(torn)?;
@@ -277,13 +327,15 @@ fn read_packets(mut bytes: &[u8], mut on_row: impl FnMut(Row)) -> Result<(), Str
         let batch = body.get(before..).ok_or_else(torn)?;
         let (rows, _): (Vec<Crossing>, Option<Vec<i64>>) =
             rmp_serde::from_slice(batch).map_err(|error| error.to_string())?;
+        records += rows.len() as u64;
         for row in rows {
-            on_row(match row {
-                Crossing::Keyed { value } | Crossing::Alone(value) => value,
-            });
+            match row {
+                Crossing::Keyed { value } | Crossing::Alone(value) => on_row(value),
+                Crossing::Gathered { value } => value.into_iter().for_each(&mut on_row),
+            }
         }
     }
-    if bytes.is_empty() { Ok(()) } else { Err("what was in flight ends within a length".to_owned()) }
+    if bytes.is_empty() { Ok(records) } else { Err("what was in flight ends within a length".to_owned()) }
 }
 
 fn apply<V>(
@@ -293,6 +345,22 @@ fn apply<V>(
     key: impl Fn(&mut &[u8]) -> Result<String, String>,
     value: impl Fn(&mut &[u8]) -> Result<V, String>,
 ) -> Result<(), String> {
+    each_entry(bytes, section, |kind, entries| {
+        let key = key(entries)?;
+        match kind {
+            BlockKind::Deletes => drop(kept.remove(&key)),
+            BlockKind::Puts => drop(kept.insert(key, value(entries)?)),
+        }
+        Ok(())
+    })
+}
+
+/// Hands over all entries of a section, one after the other; `take` reads one of them.
+fn each_entry(
+    bytes: &bytes::Bytes,
+    section: &StateSection,
+    mut take: impl FnMut(BlockKind, &mut &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     for entry in &section.blocks {
         let range = entry.piece.range();
         let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
@@ -301,11 +369,7 @@ fn apply<V>(
         for run in block.runs() {
             let (_, mut entries) = run.map_err(|error| error.to_string())?;
             while !entries.is_empty() {
-                let key = key(&mut entries)?;
-                match block.kind {
-                    BlockKind::Deletes => drop(kept.remove(&key)),
-                    BlockKind::Puts => drop(kept.insert(key, value(&mut entries)?)),
-                }
+                take(block.kind, &mut entries)?;
             }
         }
     }

@@ -54,6 +54,10 @@ mutations! {
     FullSkipsRestored = "full-skips-restored",
     /// What lies in a queue at an unaligned cut is not captured.
     CaptureForgotten = "capture-forgotten",
+    /// The collector leaves what dead attempts and aborted checkpoints wrote.
+    OrphansStay = "orphans-stay",
+    /// Restored tokens of one writer are committed by several subtasks, each in its own time.
+    TokensScattered = "tokens-scattered",
 }
 
 impl Mutation {
@@ -74,6 +78,8 @@ impl Mutation {
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
             Mutation::CaptureForgotten => Some(inner::Mutation::CaptureForgotten),
+            Mutation::OrphansStay => Some(inner::Mutation::OrphansStay),
+            Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
             _ => None,
         }
     }

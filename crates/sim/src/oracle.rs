@@ -46,7 +46,13 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
                     let out = result.tally(job, "tally", key, &out);
                     result.emit(out);
                 }
-                Shape::Count | Shape::Union | Shape::Rebalance => {
+                Shape::Count
+                | Shape::Union
+                | Shape::Rebalance
+                | Shape::Maps
+                | Shape::Lists
+                | Shape::TwoInputs
+                | Shape::Gather => {
                     let out = result.tally(job, "tally", format!("{:?}", by_key_and_origin(&row)), &row);
                     result.emit(out);
                 }
@@ -71,7 +77,7 @@ pub fn settle(job: &Job, state: State, in_flight: &[InFlight]) -> State {
             (Shape::TwoShuffles, _) => {
                 result.tally(job, "tally", format!("{:?}", by_text(row)), row);
             }
-            (Shape::Count | Shape::Union | Shape::Rebalance, _) => {
+            (_, _) => {
                 result.tally(job, "tally", format!("{:?}", by_key_and_origin(row)), row);
             }
         }

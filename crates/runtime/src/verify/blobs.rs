@@ -85,7 +85,7 @@ async fn checksum(
         match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(at..end) }).await {
             StorageReply::Read(bytes) => hash.update(&bytes),
             StorageReply::NotFound => return Ok(None),
-            StorageReply::Failed(text) => return Err(text),
+            StorageReply::Failed(text) | StorageReply::Obstructed(text) => return Err(text),
             other => return Err(format!("the storage answers a read with {other:?}")),
         }
         on_piece(end - at);
@@ -141,7 +141,7 @@ struct Named<'a> {
 async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<Bytes, String> {
     match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(range) }).await {
         StorageReply::Read(bytes) => Ok(bytes),
-        StorageReply::Failed(text) => Err(text),
+        StorageReply::Failed(text) | StorageReply::Obstructed(text) => Err(text),
         other => Err(format!("the storage answers a read with {other:?}")),
     }
 }
