@@ -9,6 +9,7 @@ pub mod memory;
 pub mod print;
 pub mod random;
 pub mod socket;
+pub mod staged;
 
 mod csv_reader;
 mod file_bytes;
@@ -28,3 +29,4 @@ pub use memory::{MemorySink, MemorySource};
 pub use print::{Print, print};
 pub use random::Random;
 pub use socket::SocketSource;
+pub use staged::{StagedSink, StagedStore};

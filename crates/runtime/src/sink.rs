@@ -207,6 +207,12 @@ pub trait Committer: Send + Sync {
     /// Retried; `OutputDamaged` ends the job with code 5.
     fn commit(&self, token: &Token) -> Result<()>;
 
+    /// Whether [`Committer::clean`] is to be called. False for a sink whose tokens hold all that is staged: then no worker reads
+    /// the tokens of others at a restore.
+    fn cleans(&self) -> bool {
+        true
+    }
+
     /// Removes staged output of older attempts of this incarnation that is in none of `restored`, after all of those are
     /// committed. Subtask 0 alone (S4).
     ///
@@ -228,6 +234,8 @@ pub struct Token {
 /// What a sink may use.
 #[derive(Clone)]
 pub struct SinkContext {
+    /// The job's name.
+    pub job: String,
     /// The operator's name.
     pub operator: String,
     /// This subtask's index.
