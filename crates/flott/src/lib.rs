@@ -60,7 +60,7 @@ mod documents {
     struct Files;
     #[cfg(feature = "postgres")]
     #[doc = include_str!("../../../docs/guide/databases.md")]
-    mod databases {}
+    struct Databases;
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
 }

@@ -162,6 +162,37 @@ fn a_server_that_is_killed_within_a_commit_has_each_row_once() {
 }
 
 #[test]
+fn a_server_that_comes_later_than_the_job_is_waited_for() {
+    let mut server = Server::new();
+    let place = Place::new(&server, "counts");
+    server.kill();
+    let mut job = place.job(&server).start();
+    job.await_that("it says what is wrong", |job| {
+        let said = format!("{:?}", job.events_of("restart"));
+        said.contains("cannot connect") && said.contains("table counts of PostgreSQL database postgres at 127.0.0.1")
+    });
+    server.start();
+    job.must_end_with(0);
+    place.must_be_whole(&server);
+}
+
+#[test]
+fn a_job_that_was_stopped_while_another_did_its_work_writes_nothing() {
+    let server = Server::new();
+    for (n, point) in ["AfterLogSlot", "AfterManifest"].iter().enumerate() {
+        let place = Place::new(&server, &format!("counts_{n}"));
+        let mut zombie = place.job(&server).rate(SLOW).stop_at(point).start();
+        zombie.await_stop();
+        place.job(&server).start().must_end_with(0);
+        place.must_be_whole(&server);
+        zombie.go_on();
+        zombie.must_end_with(3);
+        place.must_be_whole(&server);
+        server.sql("TRUNCATE flott_epochs");
+    }
+}
+
+#[test]
 fn a_server_and_a_job_that_die_together_leave_each_row_once() {
     let mut server = Server::new();
     let place = Place::new(&server, "counts");

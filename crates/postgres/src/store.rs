@@ -13,7 +13,7 @@ use postgres::config::{Host, SslMode};
 use postgres::{Client, Config, NoTls, Transaction};
 use serde::de::DeserializeOwned;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// So long a connection may take to come about, if the connection says nothing else.
@@ -31,6 +31,8 @@ const COLUMNS: &str =
     "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped";
 const MARK: &str = "INSERT INTO flott_epochs AS mark (job, incarnation, sink, writer, epoch) VALUES ($1, $2, $3, $4, $5) \
      ON CONFLICT (job, sink, incarnation, writer) DO UPDATE SET epoch = EXCLUDED.epoch WHERE mark.epoch < EXCLUDED.epoch";
+const DURABLE: &str =
+    "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 const FOREIGN: &str =
     "SELECT incarnation FROM flott_epochs WHERE job = $1 AND sink = $2 AND incarnation <> $3 AND epoch < $4 LIMIT 1";
 const CLOSE: &str = "UPDATE flott_epochs SET epoch = $4 WHERE job = $1 AND sink = $2 AND incarnation <> $3";
@@ -44,17 +46,15 @@ pub(crate) struct Target {
     pub(crate) owns_table: bool,
 }
 
-/// See the head of this file. Clones share their connections.
+/// See the head of this file.
 #[derive(Clone)]
 pub(crate) struct PostgresStore {
     target: Arc<Target>,
-    /// Connections that nobody uses.
-    idle: Arc<Mutex<Vec<Client>>>,
 }
 
 impl PostgresStore {
     pub(crate) fn new(target: Target) -> PostgresStore {
-        PostgresStore { target: Arc::new(target), idle: Arc::default() }
+        PostgresStore { target: Arc::new(target) }
     }
 
     pub(crate) fn target(&self) -> &Target {
@@ -120,16 +120,11 @@ impl PostgresStore {
         explain(&self.name(), doing, error)
     }
 
-    /// Does something on a connection; one that failed is not used again.
+    /// Does something on a connection of its own. None is kept between checkpoints: it could break unseen, and closing it blocks,
+    /// which whoever drops a job may not.
     fn with<R>(&self, body: impl FnOnce(&mut Client) -> Result<R>) -> Result<R> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut client = match idle.filter(|client| !client.is_closed()) {
-            Some(client) => client,
-            None => self.config()?.connect(NoTls).map_err(|error| self.error("connect", &error))?,
-        };
-        let result = body(&mut client)?;
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
-        Ok(result)
+        let mut client = self.config()?.connect(NoTls).map_err(|error| self.error("connect", &error))?;
+        body(&mut client)
     }
 
     fn claim_in(
@@ -187,6 +182,8 @@ impl PostgresStore {
         rows: Rows<'_, T>,
     ) -> Result<bool> {
         let failed = |doing: &'static str| move |error: postgres::Error| self.error(doing, &error);
+        // A commit that the server may forget again is none.
+        transaction.execute(DURABLE, &[]).map_err(failed("make the commit durable"))?;
         let SinkLife { job, sink, incarnation } = &mark.life;
         let epoch = i64::try_from(mark.epoch.0).map_err(|_| Error::failed("an epoch beyond all numbers"))?;
         let marked = transaction
