@@ -12,7 +12,10 @@ pub(crate) fn explain(place: &str, doing: &str, error: &postgres::Error) -> Erro
     };
     let detail = answer.detail().map(|detail| format!(" ({detail})")).unwrap_or_default();
     let said = format!("cannot {doing} in {place}: {}{detail} (SQLSTATE {})", answer.message(), answer.code().code());
+    // Data that do not fit come again as they are; what has to be set right before a start is refused.
+    let is_data = matches!(answer.code().code().get(..2), Some("22" | "23"));
     match hint(answer.code()) {
+        Some(hint) if is_data => Error::invalid(said).hint(hint),
         Some(hint) => Error::refused(said).hint(hint),
         None => Error::failed(said),
     }

@@ -29,7 +29,7 @@ impl Layout {
             text.extend_from_slice(field::NULL);
         });
         record.serialize(Fields { layout: self, next: 0 }).map_err(|Refused(why)| {
-            Error::refused(format!("a record does not fit the columns {}: {why}", self.columns.join(", ")))
+            Error::invalid(format!("a record does not fit the columns {}: {why}", self.columns.join(", ")))
                 .hint("write structs with the columns' names, or tuples with `.columns([…])`")
         })?;
         for (index, text) in self.texts.iter().enumerate() {

@@ -11,6 +11,7 @@ pub mod random;
 pub mod socket;
 pub mod staged;
 
+mod csv_header;
 mod csv_reader;
 mod file_bytes;
 mod file_committer;

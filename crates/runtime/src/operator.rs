@@ -22,9 +22,13 @@ pub mod fold;
 pub mod inspect;
 pub mod key_by;
 pub mod map;
+pub mod part;
+pub mod pre_aggregate;
 pub mod process;
+pub mod side;
 pub mod throttle;
 pub mod try_map;
+pub mod two_inputs;
 
 /// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
 pub trait Operator<T> {
@@ -54,7 +58,7 @@ pub type Next<T> = Box<dyn Operator<T>>;
 pub enum Signal {
     /// The watermark of the chain's inputs moved, or they fell idle or became active.
     Watermark(Watermark),
-    /// Some timer may be due: fire those up to [`Context::now`].
+    /// Some timer may be due: fire those up to [`Context::now`] while [`Context::may_fire`] says yes. It comes again for the rest.
     Time,
     /// Emit what is buffered: the cut follows.
     Flush,
@@ -163,6 +167,16 @@ impl<'a> Context<'a> {
         let taken = self.flow.taken.get() + 1;
         self.flow.taken.set(taken);
         self.flow.heartbeat.took(taken);
+        self.until_look > 0 || self.look_at_clock()
+    }
+
+    /// Whether another timer may fire now: as [`Context::may_take`], for what no record causes. Counts it.
+    pub fn may_fire(&mut self) -> bool {
+        if !self.flow.is_open() || self.records_left == 0 {
+            return false;
+        }
+        self.records_left -= 1;
+        self.until_look -= 1;
         self.until_look > 0 || self.look_at_clock()
     }
 

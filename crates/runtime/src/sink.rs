@@ -267,6 +267,11 @@ pub trait Stdout: Send + Sync {
     /// Takes whole lines, each with its line feed. Never blocks, and takes them also if it is not ready.
     fn write(&self, lines: &str);
 
+    /// Whether every line has to be a JSON object, because events of the job stand beside it.
+    fn wants_objects(&self) -> bool {
+        false
+    }
+
     /// Waits until everything that was written before is out, or nobody is there to read it. May block: not for a worker's
     /// thread.
     ///

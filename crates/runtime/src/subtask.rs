@@ -176,10 +176,6 @@ impl Subtask {
         self.id
     }
 
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
-    }
-
     pub(crate) fn records(&self) -> (u64, u64) {
         (self.records_in.get(), self.records_out.get())
     }

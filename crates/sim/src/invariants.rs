@@ -1,6 +1,7 @@
 //! What must hold in every run, whatever goes wrong, checked while it happens. One file per invariant.
 //!
 //! - I1 (nothing behind a barrier influences the cut before it) is asserted by the gate at each cut, and seen by I2 as well.
+//! - The second half of I8 (what nobody needs goes in the end) is checked after the end, by [`crate::aftermath`].
 //! - I4 belongs to unaligned checkpoints, which this version does not take.
 //! - I12 to I14 belong to event time, changes of the number of workers, and loops.
 
@@ -189,6 +190,12 @@ impl Ledger {
     /// If its output or its state is not that of an undisturbed run.
     pub fn finished(&self, visible: &Visible, storage: &Storage) -> Checked {
         i11_finished::check(self, visible, storage)
+    }
+
+    /// The newest checkpoint that was recorded.
+    #[must_use]
+    pub fn newest(&self) -> Option<&CheckpointEntry> {
+        self.newest.as_ref()
     }
 
     /// The manifest of the newest checkpoint.

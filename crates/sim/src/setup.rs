@@ -91,7 +91,7 @@ fn number(least: u64, most: u64, random: &mut Random) -> usize {
 }
 
 fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
-    let shape = Shape::ALL.get(number(0, 6, random)).copied().unwrap_or(Shape::Count);
+    let shape = Shape::ALL.get(number(0, Shape::ALL.len() as u64, random)).copied().unwrap_or(Shape::Count);
     let deletes = exact && shape != Shape::Rebalance && random.one_in(2);
     let part_size = if random.one_in(3) { 200 + random.below(2_000) } else { u64::MAX };
     let sink = if need_files || !random.one_in(3) {

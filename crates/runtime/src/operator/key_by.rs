@@ -37,7 +37,7 @@ impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
         cx.enter(self.mark);
         let key = (self.key)(&record);
         let hash =
-            hash_key(self.seed, &key).map_err(|error| Error::failed(error.to_string()).at_operator(&self.label))?;
+            hash_key(self.seed, &key).map_err(|error| Error::invalid(error.to_string()).at_operator(&self.label))?;
         if cfg!(debug_assertions) {
             self.check.look(&key, &self.label);
         }

@@ -274,7 +274,7 @@ impl<T: Record> OutputPort for Output<T> {
 fn check_round_trip<T: Record>(batch: &Batch<T>) -> Result<()> {
     let type_name = std::any::type_name::<T>();
     let wrong = |how: &str| {
-        Error::failed(format!("records of type {type_name} do not survive encoding: {how}")).hint(
+        Error::invalid(format!("records of type {type_name} do not survive encoding: {how}")).hint(
             "give the type a serde representation that MessagePack can read back; it has to cross process boundaries",
         )
     };

@@ -418,6 +418,7 @@ fn content(path: &str, reply: StorageReply) -> Result<Bytes> {
     match reply {
         StorageReply::Read(bytes) => Ok(bytes),
         StorageReply::NotFound => Err(unreadable(path, "there is no such file")),
+        StorageReply::Obstructed(what) => Err(unreadable(path, &what)),
         // Nothing is known of the file: it may be read by the next attempt.
         StorageReply::Failed(reason) => Err(Error::failed(format!("cannot read {path}: {reason}"))),
         other => Err(unreadable(path, &format!("the storage answered {other:?} to a read"))),

@@ -4,6 +4,7 @@
 mod job;
 mod restored_tokens;
 mod script;
+mod timers;
 
 use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};

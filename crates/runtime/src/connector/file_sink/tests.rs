@@ -307,6 +307,52 @@ fn a_final_name_that_is_taken_is_success_only_for_the_same_content() {
 }
 
 #[test]
+fn a_collision_of_two_copies_of_a_checkpoint_directory_says_what_happened_and_what_to_do() {
+    let files = MemoryFiles::new();
+    // Both resumed from one checkpoint and took the next one: the same name, another content.
+    let (first, tokens) = prepare(&FileSink::lines("out"), &files, vec!["a"]);
+    first.commit(&tokens[0]).unwrap();
+    let (second, tokens) = prepare(&FileSink::lines("out"), &files, vec!["b"]);
+    let error = second.commit(&tokens[0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutputDamaged, "{error}");
+    for part in ["checkpoint directory is a copy", "only one of the two", FINAL] {
+        assert!(error.to_string().contains(part), "`{part}` is missing: {error}");
+    }
+    assert_eq!(files.get(FINAL).unwrap(), b"a\n", "nothing is replaced");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_in_the_place_of_output_is_damage_at_once() {
+    use crate::io::files::OsFiles;
+    use std::os::unix::fs::symlink;
+    type Make = fn(&std::path::Path);
+    let things: [Make; 2] =
+        [|path| std::fs::create_dir(path).expect("a directory"), |path| symlink("nowhere", path).expect("a link")];
+    for (in_the_place_of_pending, make) in [false, true].into_iter().flat_map(|place| things.map(|make| (place, make)))
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path().join("out");
+        std::fs::create_dir(&out).expect("a directory");
+        let sink = FileSink::lines(&out);
+        let cx = sink_context(Arc::new(OsFiles));
+        let mut writer = Sink::<&str>::open(&sink, &cx).expect("opened");
+        writer.write("a", Time(0)).expect("written");
+        let mut sealed = SinkWriter::<&str>::seal(&mut writer, CheckpointId(1)).expect("something was written");
+        let committer = Sink::<&str>::committer(&sink, &cx).expect("it commits");
+        let token = committer.prepare(&mut sealed).expect("prepared").remove(0);
+        let part = PartToken::decode(&token).expect("a token");
+        let place = if in_the_place_of_pending { &part.pending } else { &part.committed };
+        if in_the_place_of_pending {
+            std::fs::remove_file(out.join(place)).expect("it is there");
+        }
+        make(&out.join(place));
+        let error = committer.commit(&token).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutputDamaged, "{error}");
+    }
+}
+
+#[test]
 fn a_missing_pending_file_is_success_only_with_the_right_final_one() {
     let files = MemoryFiles::new();
     let (committer, tokens) = prepare(&FileSink::lines("out"), &files, vec!["a"]);

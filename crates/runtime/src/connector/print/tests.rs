@@ -32,6 +32,38 @@ fn what_json_cannot_say_is_an_error() {
     assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)]), Time(0)).is_err());
 }
 
+/// An output with events beside the lines.
+struct Events(Mutex<String>);
+
+impl Stdout for Events {
+    fn write(&self, lines: &str) {
+        self.0.lock().unwrap().push_str(lines);
+    }
+
+    fn wants_objects(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn beside_events_each_record_is_an_object_with_the_name_of_its_sink() {
+    let stdout = Arc::new(Events(Mutex::default()));
+    let cx = SinkContext {
+        stdout: stdout.clone(),
+        operator: "the \"out\"".to_owned(),
+        ..sink_context(Arc::new(MemoryFiles::new()))
+    };
+    let mut text = Sink::<String>::open(&print(), &cx).unwrap();
+    text.write("say \"hi\"\n".to_owned(), Time(0)).unwrap();
+    let mut pair = Sink::<(String, u8)>::open(&print(), &cx).unwrap();
+    pair.write(("word".to_owned(), 3), Time(0)).unwrap();
+    let lines = stdout.0.lock().unwrap().clone();
+    let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = [serde_json::json!("say \"hi\"\n"), serde_json::json!(["word", 3])]
+        .map(|record| serde_json::json!({"event": "record", "sink": "the \"out\"", "record": record}));
+    assert_eq!(objects, expected);
+}
+
 /// An output that nobody reads.
 struct Stuck;
 

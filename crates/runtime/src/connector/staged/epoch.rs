@@ -38,7 +38,7 @@ impl EpochBuffer {
         let before = self.raw.len();
         if let Err(error) = rmp_serde::encode::write_named(&mut self.raw, record) {
             self.raw.truncate(before);
-            return Err(Error::failed(format!("cannot encode a record: {error}")));
+            return Err(Error::invalid(format!("cannot encode a record: {error}")));
         }
         self.rows += 1;
         self.raw_rows += 1;
@@ -85,7 +85,7 @@ impl EpochBuffer {
 
 fn pack(raw: &[u8], rows: u32) -> Result<Chunk> {
     let raw_length = u32::try_from(raw.len()).ok().filter(|length| *length < u32::MAX / 2);
-    let raw_length = raw_length.ok_or_else(|| Error::failed("a record has 2 GiB or more when encoded"))?;
+    let raw_length = raw_length.ok_or_else(|| Error::invalid("a record has 2 GiB or more when encoded"))?;
     Ok(Chunk { rows, raw_length, bytes: lz4_flex::block::compress(raw) })
 }
 

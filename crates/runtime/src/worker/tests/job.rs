@@ -72,9 +72,9 @@ impl SplitReader for Range {
     }
 }
 
-struct KeyBy {
-    seed: u64,
-    next: Next<Keyed<u64, u64>>,
+pub(super) struct KeyBy {
+    pub(super) seed: u64,
+    pub(super) next: Next<Keyed<u64, u64>>,
 }
 
 impl Operator<u64> for KeyBy {

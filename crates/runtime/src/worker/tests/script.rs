@@ -371,7 +371,7 @@ impl Script {
 }
 
 /// A world without anything in it.
-struct Nothing;
+pub(super) struct Nothing;
 
 impl Threads for Nothing {
     fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> crate::Result<()> {
