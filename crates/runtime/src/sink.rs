@@ -5,7 +5,8 @@
 //! learns that a checkpoint was aborted, because nothing may be thrown away then: sources do not rewind.
 //!
 //! # A sink of your own
-//! The simplest exact one keeps an epoch's records in its token and writes them in one transaction of the target, together
+//! For a store with transactions there is [`crate::connector::staged`]: one trait of two methods. From scratch, the simplest exact
+//! sink keeps an epoch's records in its token and writes them in one transaction of the target, together
 //! with the token's name; a commit that finds the name there does nothing. Here the target is a map; the suite in
 //! `testing::sink_suite` (feature `testing`) shows that nothing is lost or doubled, whatever fails.
 //! ```
