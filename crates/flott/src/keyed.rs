@@ -6,12 +6,12 @@ use flott_runtime::error::Result;
 use flott_runtime::heartbeat::Mark;
 use flott_runtime::key::Key;
 use flott_runtime::operator::fold::{Fold, Reduce};
-use flott_runtime::operator::key_by::{KeyBy, KeyOf, hash_of};
+use flott_runtime::operator::key_by::{KeyBy, KeyOf};
 use flott_runtime::operator::process::{BoxError, Out, Process, State, Value};
-use flott_runtime::operator::{Head, Next};
+use flott_runtime::operator::{Chain, Head, Next};
 use flott_runtime::plan::{BuildChain, Partitioning, Role, StatePlan};
 use flott_runtime::record::{Keyed as KeyedRecord, Record};
-use flott_runtime::subtask::{Partitioner, SubtaskBuilder};
+use flott_runtime::subtask::SubtaskBuilder;
 use std::sync::Arc;
 
 /// A stream divided by a key: all records of one key meet in one place. Made by [`Stream::key_by`]; a clone is a second
@@ -45,7 +45,8 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, move |builder, name, mark, next| {
             let state = state.open::<K>(name, builder)?;
-            Ok(Box::new(Fold::new(Arc::clone(&init), Arc::clone(&f), state, mark, next)))
+            let fold = Fold::new(Arc::clone(&init), Arc::clone(&f), state, mark, next);
+            Ok(Box::new(Head::<KeyedRecord<K, T>, _>::new(fold)))
         })
     }
 
@@ -56,7 +57,8 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, move |builder, name, mark, next| {
             let state = state.open::<K>(name, builder)?;
-            Ok(Box::new(Reduce::new(Arc::clone(&f), state, mark, next)))
+            let reduce = Reduce::new(Arc::clone(&f), state, mark, next);
+            Ok(Box::new(Head::<KeyedRecord<K, T>, _>::new(reduce)))
         })
     }
 
@@ -86,7 +88,8 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, move |builder, name, mark, next| {
             let state = state.open::<K>(name, builder)?;
-            Ok(Box::new(Process::<K, U, S, _>::new(name, Arc::clone(&f), state, mark, next)))
+            let process = Process::<K, U, S, _>::new(name, Arc::clone(&f), state, mark, next);
+            Ok(Box::new(Head::<KeyedRecord<K, T>, _>::new(process)))
         })
     }
 
@@ -95,7 +98,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         self,
         name: &str,
         states: Vec<StatePlan>,
-        make: impl Fn(&mut SubtaskBuilder, &str, Mark, Next<U>) -> Result<Next<KeyedRecord<K, T>>> + Send + Sync + 'static,
+        make: impl Fn(&mut SubtaskBuilder, &str, Mark, Next<U>) -> Result<Box<dyn Chain>> + Send + Sync + 'static,
     ) -> Stream<U> {
         let Keyed { stream, key } = self;
         let job = stream.job.clone();
@@ -104,14 +107,14 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let build: BuildChain = Arc::new(move |builder| {
             let next = next.make(builder)?;
             let mark = builder.mark(&operator);
-            Ok(Box::new(Head::new(make(builder, &operator, mark, next)?)))
+            make(builder, &operator, mark, next)
         });
         let vertex = job.graph(|graph| graph.vertex(false, build));
         let operator = job.graph(|graph| graph.operator(name, vertex, Role::Stateful, states));
         let edge = job.graph(|graph| graph.edge::<KeyedRecord<K, T>>(stream.vertex, vertex, Partitioning::Hash));
         let label = format!("key_by before {name}");
         stream.output.attach(Arc::new(move |builder| {
-            let outlet = builder.outlet(edge, Partitioner::Hash(hash_of::<K, T>));
+            let outlet = builder.keyed_outlet(edge);
             let mark = builder.mark(&label);
             Ok(Box::new(KeyBy::new(Arc::clone(&key), builder.key_seed(), &label, mark, outlet)))
         }));

@@ -14,6 +14,7 @@ mod source_chain;
 mod step;
 
 pub use builder::{Partitioner, SubtaskBuilder};
+pub use output::Outlet;
 pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 

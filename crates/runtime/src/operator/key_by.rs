@@ -1,10 +1,11 @@
 //! Puts key and hash beside a record, on the sender's side: the receiver never computes them again (design D9).
 
-use super::{Context, Next, Operator, Signal};
+use super::{Context, Operator, Signal};
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::{Key, encode_key, hash_key};
 use crate::record::{Keyed, Record};
+use crate::subtask::Outlet;
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -20,14 +21,14 @@ pub struct KeyBy<K, T> {
     seed: u64,
     label: String,
     mark: Mark,
-    next: Next<Keyed<K, T>>,
+    outlet: Outlet<Keyed<K, T>>,
     check: EqualityCheck<K>,
 }
 
 impl<K: Key, T> KeyBy<K, T> {
     /// A key before the edge that spreads by it; `label` names it in errors.
-    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, next: Next<Keyed<K, T>>) -> KeyBy<K, T> {
-        KeyBy { key, seed, label: label.to_owned(), mark, next, check: EqualityCheck::default() }
+    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, outlet: Outlet<Keyed<K, T>>) -> KeyBy<K, T> {
+        KeyBy { key, seed, label: label.to_owned(), mark, outlet, check: EqualityCheck::default() }
     }
 }
 
@@ -41,17 +42,12 @@ impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
         if cfg!(debug_assertions) {
             self.check.look(&key, &self.label);
         }
-        self.next.on_record(Keyed { hash, key, value: record }, at, cx)
+        self.outlet.emit_hashed(hash, Keyed { hash, key, value: record }, at, cx)
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.next.on_signal(signal, cx)
+        self.outlet.on_signal(signal, cx)
     }
-}
-
-/// Where the partitioner of a keyed edge finds the hash.
-pub fn hash_of<K, T>(record: &Keyed<K, T>) -> u64 {
-    record.hash
 }
 
 /// How many keys a debug build compares with how many others.

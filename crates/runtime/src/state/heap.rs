@@ -364,10 +364,14 @@ impl<K: Key, V: Value> ValueTable<K, V> {
 
 impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
     /// The look-ups of one record depend on each other, those of many do not: done together, their cache misses overlap.
-    fn look_ahead(&self, hashes: impl Iterator<Item = u64>) {
+    #[inline]
+    fn look_ahead<'a>(&self, keys: impl Iterator<Item = (u64, &'a K)>)
+    where
+        K: 'a,
+    {
         let table = self.table.borrow();
-        for hash in hashes {
-            table.0.entries.touch(table.place(hash));
+        for (hash, key) in keys {
+            table.0.entries.touch(table.place(hash), key);
         }
     }
 

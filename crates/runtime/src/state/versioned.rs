@@ -133,12 +133,13 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         group.table.find(place.bucket_hash, is)
     }
 
-    /// Reads what the look-up of a hash will read, and forgets it.
+    /// Reads what the look-up of a key will read, and forgets it: the entry from its key to its epoch, which may lie in two
+    /// cache lines.
     #[inline]
-    pub(crate) fn touch(&self, place: Place) {
+    pub(crate) fn touch(&self, place: Place, key: &K) {
         let Some(group) = self.groups.get(self.index(place.group)) else { return };
-        let first = group.table.find(place.bucket_hash, |_| true);
-        std::hint::black_box(first.map(|entry| entry.epoch));
+        let entry = group.table.find(place.bucket_hash, |entry| entry.key.is(key));
+        std::hint::black_box(entry.map(|entry| entry.epoch));
     }
 
     /// Reading through the guard is free; its first mutable use is the write.
@@ -157,6 +158,7 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         let index = self.index(place.group);
         let group = self.groups.get_mut(index).expect("a record came to a worker that owns its key group");
         match group.table.find_entry(place.bucket_hash, |entry| entry.key.is(&key)) {
+            Ok(found) if found.get().epoch == self.epoch => (&mut found.into_mut().value, false),
             Ok(found) => {
                 let position = (index, place.group);
                 let guard =

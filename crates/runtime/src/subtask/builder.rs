@@ -12,7 +12,7 @@ use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::KeySpace;
 use crate::operator::{Chain, Flow, Next};
-use crate::record::Record;
+use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
@@ -62,7 +62,7 @@ impl SubtaskBuilder {
             id,
             attempt,
             waker,
-            flow: Rc::new(Flow { heartbeat, ..Flow::default() }),
+            flow: Rc::new(Flow::of(heartbeat)),
             outputs: Vec::new(),
             sinks: Vec::new(),
             backend: HeapBackend::new(space),
@@ -122,6 +122,15 @@ impl SubtaskBuilder {
 
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.
     pub fn outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Next<T> {
+        Box::new(self.open_outlet(edge, partitioner))
+    }
+
+    /// The same for an edge that `KeyBy` feeds.
+    pub fn keyed_outlet<K: Key, T: Record>(&mut self, edge: u16) -> Outlet<Keyed<K, T>> {
+        self.open_outlet(edge, Partitioner::Hash(|record: &Keyed<K, T>| record.hash))
+    }
+
+    fn open_outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Outlet<T> {
         let planned =
             self.attempt.plan.edges.get(usize::from(edge)).expect("the plan's factories name the plan's edges");
         let site = OutputSite {
@@ -135,7 +144,7 @@ impl SubtaskBuilder {
         };
         let output = Rc::new(RefCell::new(Output::new(site, partitioner, Rc::clone(&self.flow))));
         self.outputs.push((edge, Rc::clone(&output) as Rc<RefCell<dyn OutputPort>>));
-        Box::new(Outlet(output))
+        Outlet(output)
     }
 
     /// The end of a chain that leads into a sink.

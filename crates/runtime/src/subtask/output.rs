@@ -138,10 +138,7 @@ impl<T: Record> Output<T> {
     fn emit(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let lane = match &self.partitioner {
             Partitioner::Forward => 0,
-            Partitioner::Hash(hash) => {
-                let group = key_group(hash(&record), self.key_groups);
-                *self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number") as usize
-            }
+            Partitioner::Hash(hash) => self.lane_of(hash(&record)),
             Partitioner::Rebalance => {
                 self.turn = (self.turn + 1) % self.lanes.len();
                 self.turn
@@ -149,6 +146,12 @@ impl<T: Record> Output<T> {
             Partitioner::Broadcast => return self.emit_to_all(&record, at, cx),
         };
         self.emit_to(lane, record, at, cx)
+    }
+
+    #[inline]
+    fn lane_of(&self, hash: u64) -> usize {
+        let group = key_group(hash, self.key_groups);
+        *self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number") as usize
     }
 
     fn emit_to_all(&mut self, record: &T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
@@ -179,12 +182,13 @@ impl<T: Record> Output<T> {
         let spent = had_credit && lane.credit <= 0;
         let full = lane.records.len() >= self.options.batch_records || lane.bytes >= self.options.batch_bytes;
         if spent {
-            self.flow.without_credit.set(self.flow.without_credit.get() + 1);
+            self.flow.credit_spent();
         }
         // What a spent lane holds goes out at the end of the step: until then the rest of what this record causes joins it.
         if full { self.send(index, cx.outbox) } else { Ok(()) }
     }
 
+    #[inline(never)]
     fn send(&mut self, index: usize, outbox: &mut Outbox) -> Result<()> {
         let lane = self.lanes.get_mut(index).expect("callers name one of the edge's lanes");
         if !lane.is_open() {
@@ -228,7 +232,7 @@ impl<T: Record> OutputPort for Output<T> {
             "a receiver returns what it was sent, once"
         );
         if !had_credit && lane.credit > 0 {
-            self.flow.without_credit.set(self.flow.without_credit.get() - 1);
+            self.flow.credit_returned();
         }
     }
 
@@ -287,7 +291,27 @@ fn check_round_trip<T: Record>(batch: &Batch<T>) -> Result<()> {
 }
 
 /// The last operator of a chain: hands its records to an output.
-pub(super) struct Outlet<T>(pub(super) Rc<RefCell<Output<T>>>);
+pub struct Outlet<T>(pub(super) Rc<RefCell<Output<T>>>);
+
+impl<T: Record> Outlet<T> {
+    /// Hands on a record whose hash is at hand, over an edge that is partitioned by hash: it is never looked for in the record,
+    /// so that the record is made where it will lie in its batch.
+    ///
+    /// # Errors
+    /// As [`Operator::on_record`].
+    #[inline]
+    pub(crate) fn emit_hashed(
+        &mut self,
+        hash: u64,
+        record: T,
+        at: Option<Timestamp>,
+        cx: &mut Context<'_>,
+    ) -> Result<()> {
+        let mut output = self.0.borrow_mut();
+        let lane = output.lane_of(hash);
+        output.emit_to(lane, record, at, cx)
+    }
+}
 
 impl<T: Record> Operator<T> for Outlet<T> {
     #[inline]
