@@ -80,12 +80,9 @@ pub trait StateBackend {
 
 /// One value per key. `hash` is the key's hash, computed once by the sender of the record.
 pub trait ValueState<K: Key, V: Value> {
-    /// These keys, each behind its hash, come next: a chance to have their entries in the cache by then. Changes nothing.
-    fn look_ahead<'a>(&self, keys: impl Iterator<Item = (u64, &'a K)>)
-    where
-        K: 'a,
-    {
-        let _ = keys;
+    /// Keys with these hashes come next: a chance to have their entries in the cache by then. Changes nothing.
+    fn look_ahead(&self, hashes: impl Iterator<Item = u64>) {
+        let _ = hashes;
     }
 
     /// Looks at the value.

@@ -48,7 +48,7 @@ impl<K: Key, T, A: Value, F: Fn(&mut A, T), S: ValueState<K, A>> Operator<Keyed<
     }
 
     fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
-        self.state.look_ahead(upcoming.iter().map(|record| (record.hash, &record.key)));
+        self.state.look_ahead(upcoming.iter().map(|record| record.hash));
     }
 }
 
@@ -93,7 +93,7 @@ impl<K: Key, T: Value, F: Fn(&mut T, T), S: ValueState<K, T>> Operator<Keyed<K, 
     }
 
     fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
-        self.state.look_ahead(upcoming.iter().map(|record| (record.hash, &record.key)));
+        self.state.look_ahead(upcoming.iter().map(|record| record.hash));
     }
 }
 

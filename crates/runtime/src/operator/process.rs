@@ -37,6 +37,9 @@ pub trait State: Send + Sync + 'static {
 
     /// The state of one key.
     fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K) -> Self::At<'a, K>;
+
+    /// Keys with these hashes come next; see [`ValueState::look_ahead`].
+    fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone);
 }
 
 /// Declares one value per key.
@@ -72,6 +75,10 @@ impl<V: crate::state::Value> State for Value<V> {
 
     fn at<'a, K: Key>(open: &'a mut HeapValue<K, V>, hash: u64, key: &'a K) -> ValueRef<'a, K, V> {
         ValueRef { state: open, hash, key, seen: OnceCell::new() }
+    }
+
+    fn look_ahead<K: Key>(open: &HeapValue<K, V>, hashes: impl Iterator<Item = u64> + Clone) {
+        open.look_ahead(hashes);
     }
 }
 
@@ -133,6 +140,10 @@ macro_rules! tuple {
 
             fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K) -> Self::At<'a, K> {
                 ($($state::at(&mut open.$place, hash, key),)+)
+            }
+
+            fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone) {
+                $($state::look_ahead(&open.$place, hashes.clone());)+
             }
         }
     };
@@ -196,5 +207,9 @@ where
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         self.next.on_signal(signal, cx)
+    }
+
+    fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
+        S::look_ahead(&self.state, upcoming.iter().map(|record| record.hash));
     }
 }
