@@ -104,7 +104,7 @@ pub trait Chain {
 
 /// So many records an operator may look at before they come: enough for their memory accesses to overlap, few enough for what
 /// was fetched to be still there.
-const LOOK_AHEAD: usize = 64;
+const LOOK_AHEAD: usize = 128;
 
 /// The head of a chain whose inputs all carry the same type. It may own its operator as it is: then the loop over a batch is
 /// compiled together with it.
