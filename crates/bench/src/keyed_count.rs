@@ -11,6 +11,7 @@ use flott_checkpoint::CheckpointId;
 use flott_runtime::error::Result;
 use flott_runtime::record::Record;
 use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
+use flott_runtime::time::Time;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -210,7 +211,7 @@ impl<T: Send + 'static> Sink<(u64, T)> for Count {
 
 impl<T> SinkWriter<(u64, T)> for Portion {
     #[inline]
-    fn write(&mut self, _: (u64, T)) -> Result<()> {
+    fn write(&mut self, _: (u64, T), _: Time) -> Result<()> {
         self.records += 1;
         if self.records == PORTION {
             self.half.add(PORTION);

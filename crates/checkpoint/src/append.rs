@@ -3,6 +3,9 @@
 //! The machine asks for storage calls and is told their outcomes. While it has not ended, nothing of this checkpoint may
 //! be aborted or deleted and nothing new may be triggered: the entry may already be in the log.
 //!
+//! Before a checkpoint counts as recorded the attempt's own Start is looked at: a store makes a directory that was deleted
+//! anew, and a log without its Start would be no log that anybody could restore from.
+//!
 //! It never waits and never counts time: pauses between repeats are the caller's business.
 
 use crate::ids::{AttemptId, Slot};
@@ -34,6 +37,8 @@ pub enum AppendAction {
     },
     /// List the slots of the log.
     List,
+    /// Read one slot.
+    Read(Slot),
     /// It is over.
     Done(AppendOutcome),
 }
@@ -45,12 +50,19 @@ pub enum AppendEvent {
     Created(CreateOutcome),
     /// The answer to `List`.
     Listed(Vec<Slot>),
+    /// The answer to `Read`; `None`: there is no such slot (any more).
+    Read {
+        /// Which.
+        slot: Slot,
+        /// Its content.
+        entry: Option<Result<LogEntry, EntryError>>,
+    },
     /// A request cannot be answered, all repeats are spent.
     Failed,
 }
 
 /// How an append ends.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum AppendOutcome {
     /// The checkpoint is recorded in this slot, and nothing lies above it.
     Recorded(Slot),
@@ -63,6 +75,16 @@ pub enum AppendOutcome {
     },
     /// Nobody knows whether the entry is in the log. The attempt must end; the next Start contends for the slot (L5).
     Unsettled(Slot),
+    /// What lies in this slot, ours or a higher one, is no entry of this log. Nobody owns a damaged log: the attempt must end.
+    Damaged {
+        /// Which.
+        slot: Slot,
+        /// What is wrong with it.
+        error: EntryError,
+    },
+    /// The attempt's own Start, in this slot, is not in the log any more. Starts are never deleted (L7): somebody took the
+    /// log away, so nothing that is written now is recorded. The attempt must end.
+    Gone(Slot),
 }
 
 /// One append of one entry.
@@ -90,29 +112,45 @@ impl Append {
 
     /// Takes the answer to the last request and gives the next one.
     pub fn on(&mut self, event: AppendEvent) -> AppendAction {
-        if let Some(outcome) = self.over {
-            return AppendAction::Done(outcome);
+        if let Some(outcome) = &self.over {
+            return AppendAction::Done(outcome.clone());
         }
         match event {
             // The first answer to the first request is the only win that needs no second look: before it, no entry of
             // ours was in this slot, so no retention can have emptied it.
-            AppendEvent::Created(CreateOutcome::Won) if !self.repeated => self.end(AppendOutcome::Recorded(self.slot)),
+            AppendEvent::Created(CreateOutcome::Won) if !self.repeated => AppendAction::Read(self.start()),
             AppendEvent::Created(CreateOutcome::Won) => AppendAction::List,
             AppendEvent::Created(CreateOutcome::Taken(Ok(found))) if found == self.entry => {
                 self.repeated = true;
                 AppendAction::List
             }
-            AppendEvent::Created(CreateOutcome::Taken(found)) => {
-                let by = found.ok().map(|entry| entry.attempt());
-                self.end(AppendOutcome::Fenced { slot: self.slot, by })
-            }
+            AppendEvent::Created(CreateOutcome::Taken(found)) => self.foreign(self.slot, found),
             AppendEvent::Created(CreateOutcome::Unknown) => {
                 self.repeated = true;
                 self.create()
             }
             AppendEvent::Listed(slots) => self.listed(&slots),
+            AppendEvent::Read { slot, entry: None } if slot == self.start() => self.end(AppendOutcome::Gone(slot)),
+            AppendEvent::Read { slot, .. } if slot == self.start() => self.end(AppendOutcome::Recorded(self.slot)),
+            AppendEvent::Read { slot, entry: Some(found) } => self.foreign(slot, found),
+            // Only somebody with a higher one deletes the head.
+            AppendEvent::Read { slot, entry: None } => self.end(AppendOutcome::Fenced { slot, by: None }),
             AppendEvent::Failed => self.end(AppendOutcome::Unsettled(self.slot)),
         }
+    }
+
+    /// The slot of the attempt's own Start.
+    fn start(&self) -> Slot {
+        Slot(self.entry.attempt().0)
+    }
+
+    /// Somebody else's entry lies where ours should, or above it; or what lies there is no entry of this log.
+    fn foreign(&mut self, slot: Slot, found: Result<LogEntry, EntryError>) -> AppendAction {
+        self.end(match found {
+            Ok(entry) => AppendOutcome::Fenced { slot, by: Some(entry.attempt()) },
+            Err(EntryError::Newer { .. }) => AppendOutcome::Fenced { slot, by: None },
+            Err(error) => AppendOutcome::Damaged { slot, error },
+        })
     }
 
     fn create(&mut self) -> AppendAction {
@@ -128,7 +166,10 @@ impl Append {
     /// A win after a repeat counts only if nothing lies above: else the slot was emptied by a newer attempt's retention.
     fn listed(&mut self, slots: &[Slot]) -> AppendAction {
         match slots.iter().max() {
-            Some(&top) if top > self.slot => self.end(AppendOutcome::Fenced { slot: top, by: None }),
+            Some(&top) if top > self.slot => AppendAction::Read(top),
+            Some(&top) if top == self.slot && !slots.contains(&self.start()) => {
+                self.end(AppendOutcome::Gone(self.start()))
+            }
             Some(&top) if top == self.slot => self.end(AppendOutcome::Recorded(self.slot)),
             // A listing without our entry contradicts the answer before it: no answer at all.
             _ => self.end(AppendOutcome::Unsettled(self.slot)),
@@ -136,7 +177,7 @@ impl Append {
     }
 
     fn end(&mut self, outcome: AppendOutcome) -> AppendAction {
-        self.over = Some(outcome);
+        self.over = Some(outcome.clone());
         AppendAction::Done(outcome)
     }
 }

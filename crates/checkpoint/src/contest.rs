@@ -265,6 +265,12 @@ impl Contest {
             (Phase::Listing, ContestEvent::Listed { slots, .. }) if !slots.is_empty() && !slots.contains(&Slot(1)) => {
                 ContestAction::Failed(ContestError::NoBeginning)
             }
+            // Once owned, a log is never empty: somebody took it away.
+            (Phase::Listing, ContestEvent::Listed { slots, .. })
+                if slots.is_empty() && !self.options.past.is_empty() =>
+            {
+                ContestAction::Failed(ContestError::NoBeginning)
+            }
             (Phase::Listing, ContestEvent::Listed { slots, nonce }) => self.read(Box::new(Survey::new(slots, nonce))),
             (Phase::Reading(mut survey), ContestEvent::Read { slot, entry: Some(entry) }) => {
                 survey.add(slot, entry);

@@ -195,8 +195,8 @@ impl<P> Coordinator<P> {
     }
 
     /// How many checkpoints failed in a row.
-    #[must_use]
-    pub fn failures(&self) -> u32 {
+    #[cfg(test)]
+    pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
@@ -207,8 +207,8 @@ impl<P> Coordinator<P> {
     }
 
     /// Whether the final checkpoint is wanted, or recorded and being committed.
-    #[must_use]
-    pub fn is_ending(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_ending(&self) -> bool {
         matches!(self.ending, Ending::Wanted { .. } | Ending::Recorded { .. })
     }
 

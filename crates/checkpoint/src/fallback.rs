@@ -4,24 +4,12 @@
 //! of later epochs would be produced again; where a transactional sink may have published it already, that doubles it,
 //! so nobody does it silently.
 
-use crate::guarantee::Guarantee;
 use crate::ids::CheckpointId;
-use std::collections::{BTreeMap, BTreeSet};
+use crate::log::CheckpointEntry;
 use std::fmt;
 
 #[cfg(test)]
 mod tests;
-
-/// A recorded checkpoint, as far as a fallback goes. All of it stands in the log, not in the manifest that may be damaged.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Ancestor {
-    /// The checkpoint.
-    pub id: CheckpointId,
-    /// The one before it in its line.
-    pub parent: Option<CheckpointId>,
-    /// The incarnation of its attempt. A fallback never leaves it (L3).
-    pub incarnation: u64,
-}
 
 /// The newest epoch that a transactional sink may have committed.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -59,14 +47,6 @@ pub struct GoBack {
     pub to: CheckpointId,
     /// Output that may come twice, allowed by `--allow-duplicates`; empty: none.
     pub doubled: Vec<SinkEpoch>,
-}
-
-impl GoBack {
-    /// What the restored state and output are worth at most: at least once if output may be doubled.
-    #[must_use]
-    pub fn guarantee(&self) -> Guarantee {
-        if self.doubled.is_empty() { Guarantee::ExactlyOnce } else { Guarantee::AtLeastOnce }
-    }
 }
 
 /// The older checkpoint may not be restored. Exit code 4.
@@ -127,29 +107,19 @@ pub fn judge_going_back(to: CheckpointId, committed: &[SinkEpoch], allowed: Allo
     }
 }
 
-/// Where to go when `damaged` cannot be restored: along `parent` to the first checkpoint that is not in `unusable`.
+/// Where to go when `damaged` cannot be restored: to its parent, one step. If that one is damaged as well, it is judged anew.
+///
+/// A fallback never leaves the incarnation (L3), for the first checkpoint of one has no parent.
 ///
 /// # Errors
-/// When there is none in this incarnation, when none is wanted, or when output would be doubled.
-pub fn fall_back(
-    damaged: CheckpointId,
-    unusable: &BTreeSet<CheckpointId>,
-    recorded: &[Ancestor],
-    committed: &[SinkEpoch],
-    allowed: Allowed,
-) -> Result<GoBack, Refusal> {
-    let by_id: BTreeMap<CheckpointId, &Ancestor> = recorded.iter().map(|known| (known.id, known)).collect();
-    let none_left = Refusal::NoneLeft { damaged };
-    let Some(&from) = by_id.get(&damaged) else { return Err(none_left) };
-    let mut at = from;
-    let to = loop {
-        let parent = at.parent.filter(|parent| *parent < at.id).and_then(|parent| by_id.get(&parent));
-        match parent {
-            Some(older) if older.incarnation != from.incarnation => return Err(none_left),
-            Some(older) if unusable.contains(&older.id) => at = older,
-            Some(older) => break older.id,
-            None => return Err(none_left),
-        }
-    };
-    if allowed.no_fallback { Err(Refusal::NotWanted { damaged, to }) } else { judge_going_back(to, committed, allowed) }
+/// When there is none before it, when none is wanted, or when output would be doubled.
+pub fn fall_back(damaged: &CheckpointEntry, committed: &[SinkEpoch], allowed: Allowed) -> Result<GoBack, Refusal> {
+    let id = damaged.id;
+    // Parents are older: a damaged log cannot make this a circle.
+    let Some(to) = damaged.parent.filter(|parent| *parent < id) else { return Err(Refusal::NoneLeft { damaged: id }) };
+    if allowed.no_fallback {
+        Err(Refusal::NotWanted { damaged: id, to })
+    } else {
+        judge_going_back(to, committed, allowed)
+    }
 }

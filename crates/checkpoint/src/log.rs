@@ -69,6 +69,8 @@ pub struct StartEntry {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointEntry {
+    /// The slot that it was written for: a copy elsewhere in the log is found.
+    pub slot: Slot,
     /// The checkpoint. Recorded ids never repeat (L6).
     pub id: CheckpointId,
     /// The attempt that took and recorded it.
@@ -118,7 +120,16 @@ impl LogEntry {
         bytes
     }
 
-    /// Reads an entry back. Never panics; every flipped bit is an error.
+    /// Reads the entry of a slot. Never panics; every flipped bit is an error, and so is an entry of another slot.
+    ///
+    /// # Errors
+    /// When the bytes are no whole entry, were changed, were written by a newer version, or were written to another slot.
+    pub fn read(slot: Slot, bytes: &[u8]) -> Result<LogEntry, EntryError> {
+        let entry = LogEntry::decode(bytes)?;
+        entry.check_slot(slot).map(|()| entry)
+    }
+
+    /// Reads an entry back, wherever it was written. See [`LogEntry::read`].
     ///
     /// # Errors
     /// When the bytes are no whole entry, were changed, or were written by a newer version.
@@ -134,14 +145,14 @@ impl LogEntry {
         Ok(envelope.entry)
     }
 
-    /// Whether this entry can be what was written to `slot` (L1: a Start names its own slot, a checkpoint lies above its Start).
+    /// Whether this entry can be what was written to `slot` (L1: both name their own slot, and a checkpoint lies above its Start).
     ///
     /// # Errors
     /// When it belongs to another slot: somebody copied or renamed files.
     pub fn check_slot(&self, slot: Slot) -> Result<(), EntryError> {
         let fits = match self {
             LogEntry::Start(start) => start.attempt.0 == slot.0,
-            LogEntry::Checkpoint(checkpoint) => checkpoint.attempt.0 < slot.0,
+            LogEntry::Checkpoint(checkpoint) => checkpoint.slot == slot && checkpoint.attempt.0 < slot.0,
         };
         if fits { Ok(()) } else { Err(EntryError::Misplaced { slot, attempt: self.attempt() }) }
     }
@@ -165,6 +176,8 @@ pub enum EntryError {
     },
     /// The checksum is right, but the content is not an entry.
     Malformed(String),
+    /// Something that cannot be read stands in the place of the slot; the text says what.
+    Obstructed(String),
     /// The entry belongs to another slot.
     Misplaced {
         /// Where it was found.
@@ -188,8 +201,12 @@ impl fmt::Display for EntryError {
                 "written in log format {found}, but this program reads formats up to {LOG_FORMAT}: use a newer version"
             ),
             EntryError::Malformed(why) => write!(f, "not a log entry: {why}"),
+            EntryError::Obstructed(what) => f.write_str(what),
             EntryError::Misplaced { slot, attempt } => {
-                write!(f, "an entry of attempt {attempt} cannot be in slot {slot}: was the log copied or renamed?")
+                write!(
+                    f,
+                    "an entry of attempt {attempt} that was not written for slot {slot}: was it copied or renamed?"
+                )
             }
         }
     }

@@ -79,6 +79,7 @@ fn lost_answers_and_late_requests_never_break_the_log() {
             ("a process finds its own entry", |c| &c.found_own),
             ("a win after a repeat is recorded", |c| &c.settled),
             ("a win after a repeat lies in a hole", |c| &c.hole_after_repeat),
+            ("a late checkpoint comes back into a slot that retention emptied", |c| &c.void_checkpoint),
             ("a zombie is fenced", |c| &c.fenced),
         ],
     );

@@ -20,11 +20,12 @@ use std::process::ExitCode;
 
 /// What to do with checkpoints.
 #[derive(Subcommand)]
-pub(crate) enum Command {
+pub enum Command {
     /// All checkpoints of a job, oldest first.
     List(Place),
     /// One checkpoint: its subtasks, segments and positions.
     Show {
+        /// Which job.
         #[command(flatten)]
         place: Place,
         /// Which checkpoint; the newest if not given.
@@ -37,7 +38,7 @@ pub(crate) enum Command {
 
 /// Which job.
 #[derive(Args)]
-pub(crate) struct Place {
+pub struct Place {
     /// The checkpoint directory (path or file:// URL), or a job's directory in it.
     directory: String,
     /// The job, if the directory holds several.
@@ -48,7 +49,7 @@ pub(crate) struct Place {
 }
 
 /// Does it.
-pub(crate) fn run(command: &Command) -> Result<ExitCode, Failure> {
+pub fn run(command: &Command) -> Result<ExitCode, Failure> {
     match command {
         Command::List(place) => list(place),
         Command::Show { place, id } => show(place, id.map(CheckpointId)),

@@ -4,10 +4,8 @@
 
 #![forbid(unsafe_code)]
 
-mod checkpoints;
-mod output;
-
 use clap::{Parser, Subcommand};
+use flott_cli::{checkpoints, compare, output};
 use std::process::ExitCode;
 
 /// Looks after flott jobs and their checkpoints.
@@ -23,11 +21,14 @@ enum Command {
     /// Lists, shows and verifies checkpoints.
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),
+    /// Runs one job under each checkpoint algorithm, crashes it, and shows what each one costs.
+    Compare(compare::Options),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Checkpoints(command) => checkpoints::run(&command),
+        Command::Compare(options) => compare::run(&options),
     };
     match result {
         Ok(code) => code,

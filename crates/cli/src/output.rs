@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Why a command ends early.
-pub(crate) enum Failure {
+pub enum Failure {
     /// The directory cannot be used.
     Engine(Error),
     /// The output cannot be written.
@@ -26,24 +26,24 @@ impl From<io::Error> for Failure {
 }
 
 /// A table whose columns are as wide as what stands in them.
-pub(crate) struct Table {
+pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// An empty table. Columns whose heading ends with `>` are aligned to the right.
-    pub(crate) fn new(headings: &[&'static str]) -> Table {
+    pub fn new(headings: &[&'static str]) -> Table {
         Table { headings: headings.to_vec(), rows: Vec::new() }
     }
 
     /// Adds a row of as many cells as there are headings.
-    pub(crate) fn row(&mut self, cells: Vec<String>) {
+    pub fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// Prints it; nothing but the headings if it is empty.
-    pub(crate) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let titles: Vec<String> =
             self.headings.iter().map(|heading| heading.trim_end_matches('>').to_owned()).collect();
         let width = |column: usize| {
@@ -66,28 +66,28 @@ impl Table {
 }
 
 /// One JSON object on one line.
-pub(crate) fn json_line(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
+pub fn json_line(out: &mut impl Write, object: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, object)?;
     writeln!(out)
 }
 
 /// An id, or a dash.
-pub(crate) fn or_dash(value: Option<impl ToString>) -> String {
+pub fn or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 /// Bytes with a unit.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     indicatif::BinaryBytes(count).to_string()
 }
 
 /// Microseconds as a duration.
-pub(crate) fn micros(count: u64) -> String {
+pub fn micros(count: u64) -> String {
     humantime::format_duration(Duration::from_micros(count)).to_string()
 }
 
 /// Microseconds since the epoch as a moment, in UTC.
-pub(crate) fn moment(micros: u64) -> String {
+pub fn moment(micros: u64) -> String {
     match UNIX_EPOCH.checked_add(Duration::from_micros(micros)) {
         // The year 10000 is beyond what the format can say.
         Some(time) if micros < 253_402_300_800_000_000 => humantime::format_rfc3339_millis(time).to_string(),

@@ -135,6 +135,8 @@ fn list_is_an_aligned_table_and_with_json_an_object_a_line() {
     assert_eq!(rows.iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2, 4, 5].map(Value::from));
     assert_eq!(rows[3]["details"]["base"], 2);
     assert_eq!(rows[0]["details"]["base"], Value::Null);
+    assert_eq!(rows[0]["details"]["duration_ms"], 18.0, "times are in milliseconds");
+    assert_eq!(rows[0]["details"]["completed_at_ms"], 1_700_000_000_018.0);
 }
 
 #[test]
@@ -160,6 +162,7 @@ fn show_tells_all_of_one_checkpoint_but_the_secret_seed() {
     let lines = json_lines(&stdout);
     assert_eq!((&lines[0]["id"], &lines[0]["base"]), (&1.into(), &Value::Null));
     assert_eq!(lines.len(), 5);
+    assert_eq!(lines[1]["timings_ms"]["upload"], 0.004);
     assert_eq!(lines[1]["splits"]["lines"]["a.csv"]["position"]["offset"], 17);
     assert!(!stdout.contains("5eed") && !newest.contains("5eed"));
 }
@@ -200,7 +203,7 @@ fn what_is_no_checkpoint_directory_is_a_usage_error() {
         (dir.path(), "no job"),
         (&file, "not a directory"),
         (&dir.path().join("none"), "cannot open"),
-        (s3, "without it"),
+        (s3, "on local disk only"),
     ] {
         for subcommand in ["list", "show", "verify"] {
             let (code, stdout, stderr) = checkpoints(subcommand, place, &[]);
@@ -209,5 +212,7 @@ fn what_is_no_checkpoint_directory_is_a_usage_error() {
         }
     }
     assert_eq!(flott(&["checkpoints", "verify"]).status.code(), Some(2));
+    let version = flott(&["--version"]).stdout;
+    assert_eq!(String::from_utf8_lossy(&version), concat!("flott ", env!("CARGO_PKG_VERSION"), "\n"));
     assert_eq!(flott(&["checkpoints", "mend"]).status.code(), Some(2));
 }

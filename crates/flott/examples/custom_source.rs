@@ -96,7 +96,7 @@ struct ShoutWriter {
 }
 
 impl SinkWriter<(u64, u64)> for ShoutWriter {
-    fn write(&mut self, (digit, sum): (u64, u64)) -> Result<()> {
+    fn write(&mut self, (digit, sum): (u64, u64), _: Time) -> Result<()> {
         self.stdout.write(&format!("the multiples that end with {digit} add up to {sum}\n"));
         Ok(())
     }

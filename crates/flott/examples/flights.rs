@@ -13,10 +13,11 @@ use flott::prelude::*;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Error as IoError;
+use std::io::{Error as IoError, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 #[derive(clap::Args)]
+#[command(version)]
 struct Args {
     /// Files to read [default: examples/data/flights-2013-01.csv of the repository]
     #[arg(long, value_name = "GLOB")]
@@ -123,13 +124,19 @@ fn main() -> flott::Result<()> {
 
     // With `--json` the standard output belongs to the events.
     if !prints_json {
-        show(&output).map_err(|error| flott::Error::failed(format!("cannot read {}: {error}", output.display())))?;
+        let carriers = carriers(&output)
+            .map_err(|error| flott::Error::failed(format!("cannot read {}: {error}", output.display())))?;
+        match print(&carriers, &output) {
+            // Whoever reads has seen enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            printed => printed.map_err(|error| flott::Error::failed(format!("cannot print the table: {error}")))?,
+        }
     }
     Ok(())
 }
 
-/// Reads the committed files back, in the order of their names, and prints the carriers.
-fn show(output: &Path) -> Result<(), IoError> {
+/// Reads the committed files back, in the order of their names: the last row of a carrier is the answer.
+fn carriers(output: &Path) -> Result<Vec<Row>, IoError> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(output)?.map(|entry| Ok(entry?.path())).collect::<Result<_, IoError>>()?;
     files.retain(|path| path.extension().is_some_and(|extension| extension == "csv") && !is_hidden(path));
@@ -144,12 +151,18 @@ fn show(output: &Path) -> Result<(), IoError> {
             }
         }
     }
-    println!("{:<8}{:>8}{:>8}{:>12}{:>12}", "carrier", "flights", "known", "delay sum", "mean delay");
-    for Row { key, flights, known_delays, delay_sum, mean_delay, .. } in carriers.values() {
-        println!("{key:<8}{flights:>8}{known_delays:>8}{delay_sum:>12}{mean_delay:>12}");
+    Ok(carriers.into_values().collect())
+}
+
+/// Prints a table of the carriers, and where the output is.
+fn print(carriers: &[Row], output: &Path) -> Result<(), IoError> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:<8}{:>8}{:>8}{:>12}{:>12}", "carrier", "flights", "known", "delay sum", "mean delay")?;
+    for Row { key, flights, known_delays, delay_sum, mean_delay, .. } in carriers {
+        writeln!(out, "{key:<8}{flights:>8}{known_delays:>8}{delay_sum:>12}{mean_delay:>12}")?;
     }
-    println!("{}", output.display());
-    Ok(())
+    writeln!(out, "{}", output.display())?;
+    out.flush()
 }
 
 /// Parts that are not committed yet begin with a dot.

@@ -9,13 +9,14 @@ mod tests;
 
 use crate::run::{Ended, Listen, Report, Status};
 use crate::settings::Settings;
-use flott_checkpoint::Mode;
 use flott_checkpoint::guarantee::{PathGuarantee, of_job};
+use flott_checkpoint::{Dropped, Mode};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
 use flott_runtime::time::Time;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub(crate) struct Opening {
 pub(crate) struct Console {
     opening: Opening,
     json: bool,
+    /// Events cannot be printed any more.
+    is_deaf: Cell<bool>,
     progress: Progress,
     /// Only on a terminal.
     bar: Option<ProgressBar>,
@@ -49,7 +52,13 @@ impl Console {
             bar.set_style(ProgressStyle::default_spinner());
             bar
         });
-        Console { opening, json: settings.json.unwrap_or(false), progress: Progress::default(), bar }
+        Console {
+            opening,
+            json: settings.json.unwrap_or(false),
+            is_deaf: Cell::new(false),
+            progress: Progress::default(),
+            bar,
+        }
     }
 
     /// A line of the log.
@@ -62,10 +71,19 @@ impl Console {
     }
 
     fn emit(&self, event: &serde_json::Value) {
-        if self.json {
+        if self.json && !self.is_deaf.get() {
             let mut stdout = std::io::stdout().lock();
-            // Nobody reads any more: no reason to end the job.
-            let _ = writeln!(stdout, "{event}").and_then(|()| stdout.flush());
+            let written = writeln!(stdout, "{event}").and_then(|()| stdout.flush());
+            drop(stdout);
+            if let Err(error) = written {
+                self.is_deaf.set(true);
+                // Somebody who has read enough is no reason to say anything, and nothing here is one to end the job.
+                if error.kind() != std::io::ErrorKind::BrokenPipe {
+                    self.log(&format!(
+                        "warning: no more events are printed: cannot write to the standard output: {error}"
+                    ));
+                }
+            }
         }
     }
 
@@ -91,7 +109,7 @@ impl Console {
 impl Listen for Console {
     fn on_event(&mut self, now: Time, event: &JobEvent, status: &Status) {
         let promised = of_job(&self.opening.paths);
-        self.emit(&json::event(&self.opening, promised, event));
+        self.emit(&json::event(&self.opening, promised, event, status));
         match event {
             JobEvent::Started { .. } | JobEvent::Restored { .. } => {
                 self.progress.begin(now);
@@ -137,13 +155,15 @@ pub(crate) fn write_log(line: &str) {
 }
 
 fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
-    let attempt = status.attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
+    // Attempts are numbered by their slots in the log; a reader of the console counts those that he sees.
+    let attempt = status.restarts + 1;
     let workers = status.workers;
     let begun = match status.restored {
         Some(checkpoint) => format!("restored from checkpoint {checkpoint}"),
         None => "started from nothing".to_owned(),
     };
-    let mut lines = vec![format!("{}: attempt {attempt} with {workers} workers, {begun}", opening.job)];
+    let mut lines =
+        vec![format!("{}: attempt {attempt} of this process, with {workers} workers, {begun}", opening.job)];
     if status.restarts > 0 {
         return lines;
     }
@@ -177,6 +197,16 @@ fn closing_lines(opening: &Opening, report: &Report) -> Vec<String> {
         Ended::Stopped => format!("stopped{at}: {counts}; started again, the job goes on from there"),
         Ended::Cancelled => format!("stopped at once, without a checkpoint: {counts}"),
     }];
+    if report.ended == Ended::FinishedBefore {
+        lines.insert(0, "warning: nothing was read or computed: the job had finished before this start".to_owned());
+    }
+    let Dropped { late, foreign, repeated } = report.ignored;
+    if late + foreign > 0 {
+        lines.push(format!(
+            "messages about checkpoints that were ignored: {late} late, {foreign} foreign, {repeated} repeated (harmless; \
+             many of them show that something delays or repeats mail)"
+        ));
+    }
     for (operator, count) in &report.skipped {
         lines.push(format!("warning: `{operator}` skipped {count} records"));
     }

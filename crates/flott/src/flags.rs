@@ -5,6 +5,7 @@ use crate::settings::{
     parse_workers,
 };
 use clap::builder::BoolishValueParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser};
 use flott_checkpoint::{Guarantee, Mode, Restore};
 use std::ffi::OsString;
@@ -20,8 +21,8 @@ pub(crate) struct Flags {
     /// Threads that run the job [default: those of the restored checkpoint, else the cores]
     #[arg(long, env = "FLOTT_WORKERS", value_name = "N", value_parser = parse_workers)]
     workers: Option<u16>,
-    /// Directory or URL for checkpoints [default: none, checkpoints are off]
-    #[arg(long, env = "FLOTT_CHECKPOINT_DIR", value_name = "URL", value_parser = parse_directory)]
+    /// Local directory for checkpoints: a path or file:///path [default: none, checkpoints are off]
+    #[arg(long, env = "FLOTT_CHECKPOINT_DIR", value_name = "DIR", value_parser = parse_directory)]
     checkpoint_dir: Option<String>,
     /// stop-the-world, aligned or at-least-once [default: aligned]
     #[arg(long, env = "FLOTT_CHECKPOINT_MODE", value_name = "MODE", value_parser = parse_mode)]
@@ -75,18 +76,55 @@ pub(crate) struct NoArguments {}
 /// Parses a command line, program name first.
 pub(crate) fn parse<A: Args>(job: &str, line: Vec<OsString>) -> Result<(A, Settings), clap::Error> {
     let mut command = command::<A>(job);
-    let matches = command.try_get_matches_from_mut(without_run(line))?;
+    let line = without_run(line);
+    let parsed = command.try_get_matches_from_mut(line.clone());
+    let matches = parsed.map_err(|error| of_variable(&mut command, &line, &error).unwrap_or(error))?;
     let parsed = CommandLine::<A>::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((parsed.own, parsed.flags.into()))
 }
 
+/// The error in the name of the variable that holds the wrong value, if it is not a flag of the line that does.
+fn of_variable(command: &mut Command, line: &[OsString], error: &clap::Error) -> Option<clap::Error> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let wrong = text(ContextKind::InvalidArg)?;
+    let flag = wrong.split_whitespace().next()?;
+    let given = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.strip_prefix(flag).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    let argument = command.get_arguments().find(|argument| argument.get_long() == flag.strip_prefix("--"))?;
+    let variable = argument.get_env()?.to_string_lossy().into_owned();
+    if line.iter().any(given) || std::env::var_os(&variable).is_none() {
+        return None;
+    }
+    let value = text(ContextKind::InvalidValue).unwrap_or_default();
+    let reason = std::error::Error::source(error).map_or_else(|| error.kind().to_string(), ToString::to_string);
+    let message = format!("the variable {variable} holds `{value}`: {reason}");
+    Some(command.error(clap::error::ErrorKind::ValueValidation, message))
+}
+
 /// What the environment says, for a job that has no command line.
-pub(crate) fn from_environment(job: &str) -> Result<Settings, clap::Error> {
-    parse::<NoArguments>(job, vec![job.into()]).map(|(_, settings)| settings)
+///
+/// # Errors
+/// Which variable is wrong, and how.
+pub(crate) fn from_environment(job: &str) -> Result<Settings, String> {
+    let parsed = parse::<NoArguments>(job, vec![job.into()]);
+    parsed.map(|(_, settings)| settings).map_err(|error| {
+        // Its other lines are about a command line that there is none of.
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })
 }
 
 fn command<A: Args>(job: &str) -> Command {
     let command = CommandLine::<A>::command().name(job.to_owned()).no_binary_name(false);
+    // `#[command(version)]` at the job's own arguments tells its package's version; flott knows no more than its own.
+    let flott = concat!("flott ", env!("CARGO_PKG_VERSION"));
+    let version = command.get_version().map_or_else(|| format!("({flott})"), |own| format!("{own} ({flott})"));
+    let command = command.version(version);
     command.after_help(
         "The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once. \
          Exit codes: 0 finished, or stopped with a final checkpoint; 1 failed, or stopped without one; 2 refused; 3 fenced; \

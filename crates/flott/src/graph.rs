@@ -4,6 +4,7 @@
 //! everything else runs in the chain of its input. A stream comes from streams that were there before, so the graph is a
 //! DAG by construction.
 
+use crate::sides::SideOutputs;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::operator::Next;
 use flott_runtime::operator::fan::fan;
@@ -11,7 +12,7 @@ use flott_runtime::operator::try_map::Skipped;
 use flott_runtime::plan::{BuildChain, Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
 use flott_runtime::record::{Record, TypedCodec};
 use flott_runtime::subtask::SubtaskBuilder;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
@@ -55,6 +56,8 @@ pub(crate) struct Graph {
     /// Asked when the graph is frozen: does anybody consume this stream?
     streams: Vec<StreamDraft>,
     skipped: Vec<Skipped>,
+    /// By the operator that has them.
+    sides: BTreeMap<usize, Arc<SideOutputs>>,
     labels: BTreeSet<String>,
     outputs: Vec<String>,
     errors: Vec<String>,
@@ -148,6 +151,22 @@ impl Graph {
             from_source,
             is_dangling: Box::new(move || output.is_dangling()),
         });
+    }
+
+    /// The operator can have side outputs.
+    pub(crate) fn has_sides(&mut self, operator: usize, sides: Arc<SideOutputs>) {
+        self.sides.insert(operator, sides);
+    }
+
+    /// The side outputs of the operator that gives out the stream called `label`.
+    pub(crate) fn sides(&mut self, operator: Option<usize>, side: &str, label: &str) -> Option<Arc<SideOutputs>> {
+        let sides = operator.and_then(|operator| self.sides.get(&operator)).cloned();
+        if sides.is_none() {
+            self.errors.push(format!(
+                "the side output `{side}` is taken of `{label}`, which has none; take it right behind a `process`"
+            ));
+        }
+        sides
     }
 
     pub(crate) fn skipped(&mut self, skipped: Skipped) {

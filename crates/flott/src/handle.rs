@@ -1,7 +1,7 @@
 //! A running job, in the hands of the program that started it.
 
 use crate::run::{Report, Status};
-use flott_checkpoint::Mode;
+use flott_checkpoint::{CheckpointId, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{Command, ManagerEvent};
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 /// How long a dropped handle waits for its job to go away.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A running job. Everything it can be asked returns at once, but [`JobHandle::wait`]. Dropping it cancels the job; what
+/// A running job. Everything it can be asked returns at once, but [`JobHandle::checkpoint`], [`JobHandle::savepoint`] and
+/// [`JobHandle::wait`]. Dropping it cancels the job; what
 /// its last completed checkpoint holds is safe.
 ///
 /// It owns the job's I/O threads, and may be used and dropped inside of a tokio runtime: it has one of its own.
@@ -50,14 +51,22 @@ impl JobHandle {
         self.commands.status()
     }
 
-    /// Asks for a checkpoint now; with `full`, for one that leans on no other.
-    pub fn checkpoint(&self, full: bool) {
-        self.commands.send(Command::Checkpoint { full });
+    /// Takes a checkpoint now; with `full`, one that leans on no other. Blocks the calling thread until it is complete: what
+    /// it holds survives any crash. A final checkpoint that comes first serves as well.
+    ///
+    /// # Errors
+    /// Why there is none: it was aborted, checkpoints are off, the attempt failed (it is not asked for again), or the job has
+    /// ended or does so before.
+    pub fn checkpoint(&self, full: bool) -> Result<CheckpointId> {
+        self.commands.checkpoint(full)
     }
 
-    /// Asks for a savepoint as soon as no checkpoint is pending.
-    pub fn savepoint(&self) {
-        self.commands.send(Command::Savepoint);
+    /// Takes a savepoint as soon as no checkpoint is pending. Blocks the calling thread until it is complete.
+    ///
+    /// # Errors
+    /// As [`JobHandle::checkpoint`].
+    pub fn savepoint(&self) -> Result<CheckpointId> {
+        self.commands.savepoint()
     }
 
     /// Asks the job to stop with a final checkpoint, without draining its sources.
@@ -117,6 +126,29 @@ impl Commands {
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.status()
+    }
+
+    /// As [`JobHandle::checkpoint`].
+    ///
+    /// # Errors
+    /// As [`JobHandle::checkpoint`].
+    pub fn checkpoint(&self, full: bool) -> Result<CheckpointId> {
+        self.ask(|request| Command::Checkpoint { full, request })
+    }
+
+    /// As [`JobHandle::savepoint`].
+    ///
+    /// # Errors
+    /// As [`JobHandle::checkpoint`].
+    pub fn savepoint(&self) -> Result<CheckpointId> {
+        self.ask(|request| Command::Savepoint { request })
+    }
+
+    fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
+        let (request, answer) = self.shared.ask()?;
+        self.send(command(request));
+        // Every request is answered, at the latest when the job is over.
+        answer.recv().unwrap_or_else(|_| Err(Error::failed("no checkpoint was taken: the job is gone")))
     }
 
     /// As [`JobHandle::stop`].

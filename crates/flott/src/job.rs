@@ -6,6 +6,7 @@ use crate::stream::Stream;
 use flott_checkpoint::{Guarantee, Mode, Restore};
 use flott_runtime::error::Result;
 use flott_runtime::operator::Head;
+use flott_runtime::operator::try_map::Skipped;
 use flott_runtime::plan::{BuildChain, Role};
 use flott_runtime::record::Record;
 use flott_runtime::source::Source;
@@ -41,6 +42,9 @@ impl Job {
     /// The stream of a source, whose name must be unique in the job: checkpoints keep its positions under it.
     pub fn source<S: Source>(&self, name: &str, source: S) -> Stream<S::Item> {
         let role = Role::Source { replayable: source.is_replayable(), bounded: source.is_bounded() };
+        if let Some(count) = source.skipped() {
+            self.graph(|graph| graph.skipped(Skipped { operator: name.to_owned(), count }));
+        }
         let source = Arc::new(source);
         let output = Output::<S::Item>::new();
         let (next, operator) = (Arc::clone(&output), name.to_owned());

@@ -7,6 +7,8 @@
 
 #![forbid(unsafe_code)]
 
+mod commutative;
+mod connected;
 mod console;
 mod flags;
 mod graph;
@@ -17,14 +19,22 @@ pub mod prelude;
 mod program;
 mod run;
 mod settings;
+mod sides;
 mod stream;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
+pub use commutative::Commutative;
+pub use connected::{Connected, WithBroadcast};
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
-pub use flott_runtime::operator::process::{BoxError, Out, State, Value, ValueRef};
+pub use flott_runtime::operator::part::DeadLetter;
+pub use flott_runtime::operator::process::{
+    BoxError, ExpiringRef, ExpiringValue, List, ListRef, Map, MapRef, Out, State, TimerOut, Value, ValueRef,
+};
+pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
+pub use flott_runtime::time::Time;
 pub use handle::{Commands, JobHandle};
 pub use job::Job;
 pub use keyed::Keyed;
@@ -55,6 +65,8 @@ mod documents {
     struct CheckpointsAndGuarantees;
     #[doc = include_str!("../../../docs/guide/files.md")]
     struct Files;
+    #[doc = include_str!("../../../docs/guide/state.md")]
+    struct StateGuide;
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
 }

@@ -1,4 +1,7 @@
 //! What a job's file needs: `use flott::prelude::*;`.
 
 pub use crate::connector::{FileSink, FileSource, Generator, MemorySink, MemorySource, SocketSource, print};
-pub use crate::{Error, Job, Keyed, OnError, Out, Result, Stream, Value};
+pub use crate::{
+    Connected, DeadLetter, Error, Job, Keyed, List, Map, OnError, Out, Result, SideOutput, Stream, Time, TimerOut,
+    Value,
+};

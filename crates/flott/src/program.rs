@@ -5,13 +5,14 @@ use crate::flags::{self, NoArguments};
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::job::Job;
-use crate::run::{self, Ended, Report};
+use crate::run::{self, Ended, Report, Status};
 use crate::settings::Settings;
 use clap::Args;
 use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{check_required, promises};
 use std::process::exit;
+use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
 #[cfg(test)]
@@ -19,6 +20,12 @@ mod tests;
 
 /// The exit code of a second Ctrl-C.
 const INTERRUPTED: i32 = 130;
+
+/// Signals within this time of the first one are still the first.
+const ONE_WISH: Duration = Duration::from_millis(100);
+
+/// How long the end waits for its last line to be written.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// The exit code of a stop that took no checkpoint: what was done is lost, as with a failure.
 const STOPPED_WITHOUT_CHECKPOINT: i32 = 1;
@@ -46,7 +53,8 @@ pub fn main(name: &str, build: impl FnOnce(&Job)) -> Result<()> {
     main_with::<NoArguments>(name, |_, job| build(job))
 }
 
-/// As [`main()`], for a job with arguments of its own: a type that derives `clap::Args`.
+/// As [`main()`], for a job with arguments of its own: a type that derives `clap::Args`. With `#[command(version)]` at that
+/// type `--version` tells the job's version beside flott's.
 ///
 /// # Errors
 /// As [`main()`].
@@ -125,9 +133,31 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
         // Beside the rest: a log that nobody reads must not keep the job from stopping, nor the second signal from ending it.
         tokio::task::spawn_blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
         commands.stop();
+        // What comes together is one wish: `timeout` and some shells signal the process, and its group again.
+        let _ = tokio::time::timeout(ONE_WISH, async {
+            loop {
+                signals.next().await;
+            }
+        })
+        .await;
         signals.next().await;
+        let last = tokio::task::spawn_blocking(move || write_log(&farewell(checkpoints, &commands.status())));
+        // A log that nobody reads does not hold up the end either.
+        let _ = tokio::time::timeout(LAST_WORDS, last).await;
         exit(INTERRUPTED);
     });
+}
+
+/// What is left of a job that a second signal ends.
+fn farewell(checkpoints: bool, status: &Status) -> String {
+    let newest = status.last_checkpoint.map(|checkpoint| checkpoint.id).or(status.restored);
+    let then = match (checkpoints, newest, status.attempt) {
+        (false, ..) => "nothing was committed, and nothing is kept of this run".to_owned(),
+        (true, Some(id), _) => format!("started again, the job goes on from checkpoint {id}"),
+        (true, None, Some(_)) => "no checkpoint is complete: started again, the job begins anew".to_owned(),
+        (true, None, None) => "started again, the job goes on from its last completed checkpoint".to_owned(),
+    };
+    format!("ended at once by a second signal: {then}")
 }
 
 /// SIGINT and SIGTERM alike.
@@ -206,7 +236,7 @@ impl Job {
     /// # Errors
     /// Why it was refused; a failure comes by [`JobHandle::wait`].
     pub fn spawn(&self) -> Result<JobHandle> {
-        let environment = flags::from_environment(self.name()).map_err(|error| Error::refused(error.to_string()))?;
+        let environment = flags::from_environment(self.name()).map_err(Error::refused)?;
         let settings = environment.over(self.settings.borrow().clone());
         let frozen = self.freeze()?;
         let opening = opening(self, &frozen, &settings)?;

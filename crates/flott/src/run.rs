@@ -63,7 +63,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     }
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
-    let (printer, printing) = Printing::start()?;
+    let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
     let entropy = entropy()?;

@@ -9,6 +9,8 @@ use flott_runtime::operator::filter::Filter;
 use flott_runtime::operator::flat_map::FlatMap;
 use flott_runtime::operator::inspect::Inspect;
 use flott_runtime::operator::map::Map;
+use flott_runtime::operator::part::{DeadLetter, Part};
+use flott_runtime::operator::side::SideOutput;
 use flott_runtime::operator::throttle::{Bucket, Throttle};
 use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
 use flott_runtime::operator::{Next, Operator};
@@ -107,7 +109,8 @@ impl<T: Clone + Send + 'static> Stream<T> {
     }
 
     /// A map that may fail. With [`OnError::Fail`] an error ends the attempt and names this operator and the record; with
-    /// [`OnError::Skip`] the record is left out, counted, and reported at the end of the job.
+    /// [`OnError::Skip`] the record is left out, counted, and reported at the end of the job. To keep such records, see
+    /// [`Stream::try_map_or_dead_letter`].
     pub fn try_map<U: Clone + Send + 'static, E: Display + 'static>(
         self,
         on_error: OnError,
@@ -124,6 +127,50 @@ impl<T: Clone + Send + 'static> Stream<T> {
             stream.job.graph(|graph| graph.skipped(Skipped { operator: stream.label.clone(), count }));
         }
         stream
+    }
+
+    /// A map that may fail, where what it cannot use becomes a stream of its own: the record, the error's text and the name of
+    /// this operator. `f` borrows the record, so that it can be kept; no record is copied. Sink the dead letters, count them,
+    /// or mend them and lead them back with `union`.
+    ///
+    /// ```
+    /// # use flott::prelude::*;
+    /// # fn numbers(lines: Stream<String>) -> Stream<u64> {
+    /// let (numbers, dead) = lines.try_map_or_dead_letter(|line| line.parse::<u64>());
+    /// dead.map(|letter| (letter.record, letter.error)).sink("dead", FileSink::csv("dead-letters"));
+    /// # numbers
+    /// # }
+    /// ```
+    pub fn try_map_or_dead_letter<U: Clone + Send + 'static, E: Display>(
+        self,
+        f: impl Fn(&T) -> Result<U, E> + Send + Sync + 'static,
+    ) -> (Stream<U>, Stream<DeadLetter<T>>) {
+        let label = self.job.graph(|graph| graph.label("try_map", &self.origin));
+        let operator = label.clone();
+        self.part(label, move |record| {
+            f(&record).map_err(|error| {
+                let (error, operator) = (error.to_string(), operator.clone());
+                DeadLetter { record, error, operator, position: None }
+            })
+        })
+    }
+
+    /// Two streams out of this one.
+    fn part<U: Clone + Send + 'static, L: Clone + Send + 'static>(
+        self,
+        label: String,
+        f: impl Fn(T) -> Result<U, L> + Send + Sync + 'static,
+    ) -> (Stream<U>, Stream<L>) {
+        let (f, name) = (Arc::new(f), label.clone());
+        let (output, beside) = (Output::<U>::new(), Output::<L>::new());
+        let (next, other) = (Arc::clone(&output), Arc::clone(&beside));
+        self.output.attach(Arc::new(move |builder| {
+            let (next, other) = (next.make(builder)?, other.make(builder)?);
+            Ok(Box::new(Part::new(Arc::clone(&f), builder.mark(&name), next, other)))
+        }));
+        let rest = format!("the rest of {label}");
+        let first = Stream::unnamed(&self.job, self.vertex, output, &self.origin, label);
+        (first, Stream::unnamed(&self.job, self.vertex, beside, &self.origin, rest))
     }
 
     /// Shows every record to `f` and hands it on. What `f` does outside is repeated after a restart.
@@ -144,6 +191,48 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
         let bucket = Arc::new(Bucket::per_second(records_per_second));
         self.then("throttle", move |_, _, next| Throttle::new(Arc::clone(&bucket), next))
+    }
+
+    /// The stream of a side output of the operator right before, which is a `process` in one of its forms. It can be taken
+    /// several times.
+    ///
+    /// ```
+    /// # use flott::prelude::*;
+    /// const LATE: SideOutput<String> = SideOutput::named("late");
+    ///
+    /// # fn split(words: Stream<String>) -> (Stream<String>, Stream<String>) {
+    /// let firsts = words.key_by(|word| word.clone()).process("firsts", Value::<bool>::named("seen"), |mut seen, word, out| {
+    ///     if seen.get().is_some() {
+    ///         out.emit_to(LATE, word);
+    ///     } else {
+    ///         seen.set(true);
+    ///         out.emit(word);
+    ///     }
+    ///     Ok(())
+    /// });
+    /// let repeated = firsts.side(LATE);
+    /// # (firsts, repeated)
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn side<L: Clone + Send + 'static>(&self, side: SideOutput<L>) -> Stream<L> {
+        let name = side.name();
+        let label = format!("{name} of {}", self.label);
+        let sides = self.job.graph(|graph| graph.sides(self.operator, name, &self.label));
+        let output = match sides.map(|sides| sides.take(side)) {
+            Some(Some((output, true))) => {
+                return Stream::unnamed(&self.job, self.vertex, output, &self.origin, label);
+            }
+            Some(Some((output, false))) => output,
+            Some(None) => {
+                let error = format!("the side output `{label}` is taken twice, as records of two types");
+                self.job.graph(|graph| graph.error(error));
+                Output::new()
+            }
+            None => Output::new(),
+        };
+        let (job, origin) = (self.job.clone(), self.origin.clone());
+        Stream { job, vertex: self.vertex, output, origin, operator: None, label }
     }
 
     /// Says under which name an older version of the job stored the state of the operator that this stamps: the source or
@@ -170,6 +259,14 @@ impl<T: Clone + Send + 'static> Stream<T> {
     }
 }
 
+impl<T: Clone + Send + 'static, E: Clone + Send + 'static> Stream<Result<T, E>> {
+    /// What is `Ok` and what is `Err`, each as a stream.
+    pub fn split_results(self) -> (Stream<T>, Stream<E>) {
+        let label = self.job.graph(|graph| graph.label("split_results", &self.origin));
+        self.part(label, |record| record)
+    }
+}
+
 impl<T: Record> Stream<T> {
     /// The records of both streams: in the order of each, in no order between them.
     pub fn union(self, other: Stream<T>) -> Stream<T> {
@@ -192,7 +289,7 @@ impl<T: Record> Stream<T> {
         self.cross("rebalance", Partitioning::Rebalance, || Partitioner::Rebalance)
     }
 
-    /// Gives every record to every worker.
+    /// Gives every record to every worker. For "rules to all, data by key" see [`Keyed::connect_broadcast`].
     pub fn broadcast(self) -> Stream<T> {
         self.cross("broadcast", Partitioning::Broadcast, || Partitioner::Broadcast)
     }
@@ -214,7 +311,7 @@ impl<T: Record> Stream<T> {
     }
 
     /// Leads the stream into another chain.
-    fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
+    pub(crate) fn send(self, to: u16, partitioning: Partitioning, partitioner: fn() -> Partitioner<T>) {
         let edge = self.job.graph(|graph| graph.edge::<T>(self.vertex, to, partitioning));
         self.output.attach(Arc::new(move |builder| Ok(builder.outlet(edge, partitioner()))));
     }

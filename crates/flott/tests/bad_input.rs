@@ -1,9 +1,9 @@
 //! What a user can get wrong, one test a clause: each ends with a message that says what, where, and what to do.
 
 use flott::prelude::*;
-use flott::testing::Test;
+use flott::testing::{Crash, Test};
 use flott::{Ended, ErrorKind, JobHandle, Mode, Report, Restore};
-use flott_checkpoint::LogEntry;
+use flott_checkpoint::{CheckpointId, LogEntry};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -123,8 +123,77 @@ fn newest(directory: &Path, extension: &str) -> PathBuf {
 fn a_malformed_csv_line_is_named_with_file_line_column_and_value() {
     let place = Place::new();
     place.write("sales.csv", "shop,amount\na,1\nb,much\n");
-    assert_says(&error(&sales(&place, 1_000)), ErrorKind::Failed, &["`sales`", "sales.csv, line 3", "amount", "much"]);
+    let words = ["`sales`", "sales.csv, line 3", "amount", "much"];
+    assert_says(&error(&sales(&place, 1_000)), ErrorKind::Invalid, &words);
+    // With checkpoints it could be restarted, but would meet the line again.
+    let durable = error(&durable_sales(&place, 1_000));
+    assert_says(&durable, ErrorKind::Invalid, &words);
+    assert_says(&durable, ErrorKind::Invalid, &["a restart would meet it again"]);
 }
+
+#[test]
+fn a_csv_file_without_a_needed_column_or_with_one_twice_is_refused_at_its_header() {
+    let place = Place::new();
+    place.write("sales.csv", "shop,ammount\n");
+    let words = ["`sales`", "sales.csv, line 1", "lacks `amount`", "its columns are `shop`, `ammount`"];
+    assert_says(&error(&durable_sales(&place, 1_000)), ErrorKind::Invalid, &words);
+    place.write("sales.csv", "shop,amount,shop\n");
+    let words = ["sales.csv, line 1", "`shop` more than once"];
+    assert_says(&error(&durable_sales(&place, 1_000)), ErrorKind::Invalid, &words);
+}
+
+#[test]
+fn csv_records_that_cannot_be_read_are_left_out_and_counted_if_the_job_says_so_also_through_crashes() {
+    let good: u64 = 2_000;
+    let mut text = "shop,amount\n".to_owned();
+    for row in 0..good {
+        text.push_str(&format!("shop-{},1\n", row % 7));
+        if row % 5 == 0 {
+            text.push_str(if row % 2 == 0 { "shop-0,much\n" } else { "shop-0,1,2\n" });
+        }
+    }
+    for crashed in [false, true] {
+        let files = flott::testing::MemoryFiles::new();
+        files.put("in/sales.csv", &text);
+        let (job, out) = (Job::new("sales"), MemorySink::new());
+        job.source("sales", FileSource::csv::<Sale>("in/sales.csv").on_error(OnError::Skip))
+            .throttle(10_000)
+            .key_by(|sale| sale.shop.clone())
+            .fold("total", 0u64, |total, sale| *total += sale.amount)
+            .sink("out", out.clone());
+        job.checkpoint_interval(Duration::from_millis(10));
+        let mut test = Test::new(&job).files(std::sync::Arc::new(files));
+        for checkpoint in [2, 4].into_iter().filter(|_| crashed) {
+            test = test.crash(Crash::AfterCheckpoint(checkpoint));
+        }
+        let tested = test.run().expect("what cannot be read is left out");
+        assert_eq!(tested.crashes, if crashed { 2 } else { 0 });
+        assert_eq!(out.committed().len() as u64, good, "each good record counts once");
+        let skipped = tested.report.skipped["sales"];
+        assert!(skipped == good / 5 || (crashed && skipped > good / 5), "{skipped}: those met again count again");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_encoded_ends_the_job_at_once() {
+    let place = Place::new();
+    let job = Job::new("floats");
+    job.checkpoint_dir(place.text("checkpoints"));
+    let numbers = job.source("numbers", MemorySource::new((0..10u32).collect()));
+    numbers
+        .map(f64::from)
+        .key_by(|n| Celsius(*n))
+        .fold("count", 0u64, |count, _| *count += 1)
+        .sink("out", MemorySink::new());
+    let error = error(&job);
+    assert_says(&error, ErrorKind::Invalid, &["`key_by before count`", "float"]);
+}
+
+/// Not a good key.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+struct Celsius(f64);
+
+impl Eq for Celsius {}
 
 #[test]
 fn a_missing_file_is_named() {
@@ -272,8 +341,17 @@ fn zero_and_absurd_options_are_refused_together() {
     let job = sales(&place, 0);
     assert_says(&error(&job), ErrorKind::Refused, &["throttle(0)"]);
     let job = sales(&place, 1_000);
-    job.restore(Restore::None);
+    job.restore(Restore::Id(CheckpointId(7)));
     assert_says(&error(&job), ErrorKind::Refused, &["--checkpoint-dir"]);
+}
+
+#[test]
+fn to_restore_nothing_needs_no_checkpoint_directory() {
+    let place = Place::new();
+    place.write("sales.csv", &some_sales(10));
+    let job = sales(&place, 1_000);
+    job.restore(Restore::None);
+    assert_eq!(job.run().expect("it runs").ended, Ended::Finished);
 }
 
 #[test]

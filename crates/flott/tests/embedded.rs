@@ -41,15 +41,60 @@ fn a_running_job_takes_checkpoints_when_asked_and_stops_when_told() {
     let handle = endless(&place, &out).spawn().expect("the job starts");
     wait_until(&handle, |status| status.records_in > 0);
     assert_eq!(handle.status().last_checkpoint, None);
-    handle.checkpoint(true);
-    let status = wait_until(&handle, |status| status.completed_checkpoints == 1);
+    assert_eq!(handle.checkpoint(true).expect("it is taken").0, 1);
+    let status = handle.status();
     let Some(CheckpointStatus { id, bytes, .. }) = status.last_checkpoint else { panic!("{status:?}") };
     assert!(id.0 == 1 && bytes > 0, "{status:?}");
+    assert_eq!(handle.savepoint().expect("it is taken").0, 2);
     handle.stop();
     let report = handle.wait().expect("a stop is no failure");
     assert_eq!(report.ended, Ended::Stopped);
-    assert_eq!(report.checkpoint.map(|id| id.0), Some(2));
+    assert_eq!(report.checkpoint.map(|id| id.0), Some(3));
     assert_eq!(out.committed().len() as u64, report.records_out, "a stop commits everything that was written");
+}
+
+#[test]
+fn whoever_asks_for_a_checkpoint_that_does_not_come_hears_why() {
+    let out = MemorySink::new();
+    let job = Job::new("without");
+    job.source("numbers", MemorySource::new((0..1_000_000u64).collect())).throttle(1_000).sink("out", out.clone());
+    let handle = job.spawn().expect("the job starts");
+    wait_until(&handle, |status| status.records_in > 0);
+    let refused = handle.checkpoint(false).expect_err("checkpoints are off").to_string();
+    assert!(refused.contains("checkpoints are off"), "{refused}");
+    let commands = handle.commands();
+    handle.cancel();
+    handle.wait().expect("a cancelled job has not failed");
+    let late = commands.savepoint().expect_err("the job is over").to_string();
+    assert!(late.contains("the job was cancelled"), "{late}");
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "whoever asks is blocked, so somebody else has to go on")]
+fn whoever_waits_for_a_checkpoint_hears_of_the_end_of_the_job() {
+    let (place, (open, gate)) = (place(), std::sync::mpsc::channel::<()>());
+    let job = Job::new("ending");
+    job.workers(1).checkpoint_dir(place.path().display().to_string()).checkpoint_interval(Duration::from_secs(3_600));
+    let gate = std::sync::Mutex::new(gate);
+    // No barrier gets past the first record before the gate opens.
+    job.source("numbers", Generator::unbounded(1, |n, _| n))
+        .inspect(move |n| {
+            if *n == 0 {
+                // It comes back when the other end is gone.
+                let _ = gate.lock().expect("nobody panics with it").recv();
+            }
+        })
+        .sink("out", MemorySink::new());
+    let handle = job.spawn().expect("the job starts");
+    wait_until(&handle, |status| status.phase == Phase::Running);
+    let commands = handle.commands();
+    let asking = std::thread::spawn(move || commands.checkpoint(false));
+    // Whether the request comes before the end or after it: it is answered.
+    handle.cancel();
+    drop(open);
+    handle.wait().expect("a cancelled job has not failed");
+    let error = asking.join().expect("it does not panic").expect_err("no checkpoint can be complete").to_string();
+    assert!(error.contains("no checkpoint was taken"), "{error}");
 }
 
 #[test]
@@ -59,7 +104,7 @@ fn mode_and_interval_change_while_the_job_runs() {
     wait_until(&handle, |status| status.phase == Phase::Running);
     handle.set_mode(Mode::StopTheWorld).expect("it can run in this mode");
     handle.set_interval(Duration::from_millis(20)).expect("it can keep this interval");
-    handle.checkpoint(false);
+    handle.checkpoint(false).expect("it is taken");
     wait_until(&handle, |status| status.completed_checkpoints >= 3);
     let error = handle.set_mode(Mode::Unaligned).expect_err("it cannot run in this mode");
     assert!(error.to_string().contains("cannot run in this version"), "{error}");

@@ -86,6 +86,7 @@ fn a_finished_job_started_again_says_so_and_changes_nothing() {
         again.must_end_with(0);
         let said = again.stderr();
         assert!(said.contains("finished at checkpoint"), "{said}");
+        assert!(said.contains("warning: nothing was read or computed"), "it is told from a real finish: {said}");
         assert!(said.contains("--restore none --overwrite starts over"), "{said}");
         assert_eq!(site.committed_files(), before);
     }
@@ -175,8 +176,31 @@ fn a_second_interrupt_ends_at_once_with_130_and_nothing_is_lost() {
     job.await_that("it does not return", |job| job.stderr().contains("never returning"));
     job.interrupt();
     job.await_that("it heard the first", |job| job.stderr().contains("stopping with a final checkpoint"));
-    job.interrupt();
+    // One that comes right behind the first is still the first.
+    wait_for("it ends", || {
+        job.interrupt_if_it_lives();
+        job.has_ended().then_some(())
+    });
     job.must_end_with(130);
+    let said = job.stderr();
+    let last = said.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("ended at once by a second signal: started again, the job goes on from checkpoint"),
+        "{said}"
+    );
+    site.run_to_the_end();
+    site.must_be_whole();
+}
+
+#[test]
+fn two_signals_at_one_moment_are_one_wish() {
+    let site = Site::new();
+    let mut job = site.job().rate(SLOW).start();
+    job.await_checkpoints(2);
+    // As `timeout` does it: to the process, and to its group. Asleep, it gets both together.
+    job.stop_and_go_on(process::Process::two_signals);
+    job.must_end_with(0);
+    assert_eq!(job.events_of("finished")[0]["ended"], "stopped");
     site.run_to_the_end();
     site.must_be_whole();
 }

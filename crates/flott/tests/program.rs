@@ -202,6 +202,69 @@ fn a_failure_is_code_1_and_what_is_refused_is_code_2() {
 }
 
 #[test]
+fn with_json_every_line_is_an_object_also_those_of_the_print_sink() {
+    let place = place();
+    let input = place.path().join("words.txt").display().to_string();
+    std::fs::write(&input, "to be or not to be\n").expect("a file for the test");
+    let output = run(example("word_count", &[&input, "--json"]));
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let lines = stdout(&output);
+    let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let records: Vec<&Value> = objects.iter().filter(|object| object["event"] == "record").collect();
+    assert_eq!(records.len(), 6, "{lines}");
+    assert!(objects.iter().all(|object| object["event"].is_string()), "{lines}");
+    assert!(records.iter().all(|record| record["sink"].is_string()), "{lines}");
+}
+
+#[test]
+fn a_wrong_variable_is_named_as_one() {
+    for (variable, value, reason) in [
+        ("FLOTT_WORKERS", "many", "whole number"),
+        ("FLOTT_JSON", "perhaps", ""),
+        ("FLOTT_RESTORE", "0", "number of a checkpoint"),
+    ] {
+        let mut command = example("flights", &[]);
+        command.env(variable, value);
+        let output = run(command);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(&format!("the variable {variable} holds `{value}`: ")) && said.contains(reason),
+            "{said}"
+        );
+    }
+    let mut command = example("flights", &["--workers", "none"]);
+    command.env("FLOTT_WORKERS", "2");
+    let said = stderr(&run(command));
+    assert!(said.contains("--workers") && !said.contains("variable"), "a flag is named as one: {said}");
+}
+
+#[test]
+fn every_job_tells_its_version() {
+    let flott = env!("CARGO_PKG_VERSION");
+    let output = run(example("flights", &["--version"]));
+    assert_eq!(stdout(&output), format!("flights {flott} (flott {flott})\n"));
+}
+
+#[test]
+fn a_full_standard_output_ends_the_example_with_a_clear_line() {
+    let place = place();
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a device that is always full");
+    let mut command = flights(&place, &["--workers", "1"]);
+    command.stdout(full());
+    let output = run(command);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("cannot print the table: No space left on device") && !said.contains("panicked"), "{said}");
+    let mut command = flights(&place, &["--workers", "1", "--json"]);
+    command.stdout(full());
+    let output = run(command);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "the job itself is not disturbed: {said}");
+    assert_eq!(said.matches("no more events are printed").count(), 1, "{said}");
+}
+
+#[test]
 fn a_source_and_a_sink_of_ones_own_run() {
     let output = run(example("custom_source", &["--workers", "2"]));
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));

@@ -3,7 +3,8 @@
 //!
 //! A state machine by value: storage requests out, replies in. Which checkpoints are needed is decided by
 //! [`flott_checkpoint::retain`], and in which order they go by [`flott_checkpoint::Collection`]; this file finds out what
-//! there is, and guards each batch. One run at a time; a run that fails is simply over, for the next one looks anew.
+//! there is, and guards each batch. What cannot be read holds all that it may stand for, and nothing else; the run then ends
+//! with a reason, for a user should know. One run at a time; a run that fails is simply over, for the next one looks anew.
 //! It never delays a checkpoint, touches nothing of attempts above its own, and stops for good once it is fenced.
 
 mod plan;
@@ -12,7 +13,7 @@ mod run;
 use crate::history::{HistoryKey, Seen};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, InUse, LogEntry, Recorded, Slot};
+use flott_checkpoint::{AttemptId, CheckpointId, InUse, LogEntry, Recorded, Slot};
 use run::{End, Run};
 use std::collections::BTreeMap;
 
@@ -44,8 +45,18 @@ struct Memory {
     attempt: AttemptId,
     entries: BTreeMap<Slot, LogEntry>,
     /// By slot; `Err` says why the manifest cannot be read.
-    recorded: BTreeMap<Slot, (Recorded, Result<(), String>)>,
+    recorded: BTreeMap<Slot, (Recorded, Result<(), Unreadable>)>,
+    /// By path: pins that cannot be read, and the newest checkpoint that each of them can hold.
+    dubious_pins: BTreeMap<String, CheckpointId>,
     history: BTreeMap<HistoryKey, Option<Seen>>,
+}
+
+/// Why a manifest tells nothing.
+#[derive(Debug)]
+struct Unreadable {
+    /// There is none: nothing can be lost with it.
+    missing: bool,
+    why: String,
 }
 
 impl Memory {
@@ -82,7 +93,13 @@ impl Collector {
         Collector {
             first_ticket,
             next_ticket: first_ticket,
-            memory: Memory { attempt, entries: BTreeMap::new(), recorded: BTreeMap::new(), history: BTreeMap::new() },
+            memory: Memory {
+                attempt,
+                entries: BTreeMap::new(),
+                recorded: BTreeMap::new(),
+                dubious_pins: BTreeMap::new(),
+                history: BTreeMap::new(),
+            },
             runs: 0,
             run: None,
             next: None,

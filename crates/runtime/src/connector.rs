@@ -10,6 +10,7 @@ pub mod print;
 pub mod random;
 pub mod socket;
 
+mod csv_header;
 mod csv_reader;
 mod file_bytes;
 mod file_committer;

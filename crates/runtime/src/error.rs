@@ -12,6 +12,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum ErrorKind {
     /// Something failed while the job ran; the job restarts from its last checkpoint, or ends with code 1.
     Failed,
+    /// What the job reads, or its own types, do not fit: a restart would meet the same again, so there is none. Code 1.
+    Invalid,
     /// The job cannot start as it was asked to: correct the command and start again. Code 2.
     Refused,
     /// A newer attempt owns the job: do not restart this one. Code 3.
@@ -27,7 +29,7 @@ impl ErrorKind {
     #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
-            ErrorKind::Failed => 1,
+            ErrorKind::Failed | ErrorKind::Invalid => 1,
             ErrorKind::Refused => 2,
             ErrorKind::Fenced => 3,
             ErrorKind::Unusable => 4,
@@ -68,6 +70,12 @@ impl Error {
     /// Something failed while the job ran.
     pub fn failed(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Failed, message)
+    }
+
+    /// A record, or a type of the job, that a restart would meet again as it is: a line that cannot be read, a key that
+    /// cannot be encoded. Ends the job at once. Not for what depends on the world outside.
+    pub fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::Invalid, message)
     }
 
     /// The job cannot start as it was asked to.

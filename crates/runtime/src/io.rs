@@ -84,6 +84,9 @@ pub enum StorageReply {
     Read(Bytes),
     /// `Read`: there is no such object.
     NotFound,
+    /// `Create`, `Read`: something that is no object stands in its place, a directory or a link that leads nowhere. No
+    /// repetition helps; the text says what.
+    Obstructed(String),
     /// `List`: path relative to the job's directory, and length; sorted by path.
     Listed(Vec<(String, u64)>),
     /// `Delete`, `Append`, `Finish`, `Discard`: done.
@@ -106,10 +109,10 @@ impl std::fmt::Debug for BlockingCall {
 
 /// The file system as connectors see it.
 pub trait Files: Send + Sync {
-    /// Opens a file for reading.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// As the system says.
+    /// `InvalidInput` for a directory, pipe, socket or device, which is not waited for; else as the system says.
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>>;
     /// Creates a file that must not exist, for writing.
     ///
@@ -188,6 +191,8 @@ pub struct FileInfo {
     pub length: u64,
     /// A directory.
     pub is_dir: bool,
+    /// A regular file, with bytes and an end: no directory, pipe, socket or device.
+    pub is_file: bool,
     /// The same for two names of one file, different for two files: device and inode.
     pub identity: (u64, u64),
 }

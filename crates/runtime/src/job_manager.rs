@@ -32,10 +32,10 @@ pub use settings::JobSettings;
 
 use crate::attempt::Attempt;
 use crate::control::{ToManager, ToWorker};
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, CheckpointId, Mode};
+use flott_checkpoint::{AttemptId, CheckpointId, Mode, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,13 +68,18 @@ pub enum Command {
     Stop,
     /// Stop at once: no checkpoint.
     Cancel,
-    /// Take a checkpoint now; a full one if asked for.
+    /// Take a checkpoint now; a full one if asked for. Answered in [`ManagerOutbox::answers`].
     Checkpoint {
         /// No base.
         full: bool,
+        /// Whom to answer.
+        request: RequestId,
     },
-    /// Take a savepoint as soon as nothing is pending.
-    Savepoint,
+    /// Take a savepoint as soon as nothing is pending. Answered in [`ManagerOutbox::answers`].
+    Savepoint {
+        /// Whom to answer.
+        request: RequestId,
+    },
     /// Take the next checkpoints in another mode.
     SetMode(Mode),
     /// Take the next checkpoints at another interval.
@@ -94,6 +99,8 @@ pub struct ManagerOutbox {
     pub mail: Vec<(u16, ToWorker)>,
     /// What a user wants to know.
     pub events: Vec<JobEvent>,
+    /// Which checkpoint a request was given, once that is complete; or why it is given none.
+    pub answers: Vec<(RequestId, Result<CheckpointId>)>,
     /// Send a `Tick` at this moment, instead of any earlier wish.
     pub wake_at: Option<Time>,
     /// The job is over.

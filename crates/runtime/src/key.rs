@@ -83,12 +83,19 @@ pub fn owner(group: KeyGroup, groups: u16, workers: u32) -> u32 {
     (u64::from(group.0) * u64::from(workers) / u64::from(groups.max(1))) as u32
 }
 
-/// The worker that owns a split, or a token of a sink: the xxh3-64 of its name, modulo the workers. Stored positions and
-/// tokens are found by it, so it must never change.
+/// The worker that owns a split, or the tokens of a sink's [writer](writer_name): the xxh3-64 of its name, modulo the
+/// workers. Stored positions are found by it, so it must never change.
 #[must_use]
 pub fn owner_of_name(name: &str, workers: u16) -> u16 {
     // Below `workers`, which is never 0.
     (xxh3_64(name.as_bytes()) % u64::from(workers.max(1))) as u16
+}
+
+/// Names the writer of a sink's tokens: the sink as the checkpoint calls it, and the subtask that wrote them. Whoever owns that
+/// name commits all of them after a restore, in the order of their epochs (rule S3, `docs/decisions/017`).
+#[must_use]
+pub fn writer_name(sink: &str, subtask: u16) -> String {
+    format!("{sink}/{subtask}")
 }
 
 /// Everything that places a key in one worker's state.

@@ -19,6 +19,10 @@ pub enum Mutation {
     AbortDiscards,
     /// A full snapshot is taken on top of what was restored.
     FullSkipsRestored,
+    /// The collector takes nothing that no entry of the log names.
+    OrphansStay,
+    /// Restored tokens are owned one by one, by their own names.
+    TokensScattered,
 }
 
 thread_local! {

@@ -24,9 +24,13 @@ pub mod fold;
 pub mod inspect;
 pub mod key_by;
 pub mod map;
+pub mod part;
+pub mod pre_aggregate;
 pub mod process;
+pub mod side;
 pub mod throttle;
 pub mod try_map;
+pub mod two_inputs;
 
 #[cfg(test)]
 mod tests;
@@ -74,7 +78,7 @@ impl<T, O: Operator<T> + ?Sized> Operator<T> for Box<O> {
 pub enum Signal {
     /// The watermark of the chain's inputs moved, or they fell idle or became active.
     Watermark(Watermark),
-    /// Some timer may be due: fire those up to [`Context::now`].
+    /// Some timer may be due: fire those up to [`Context::now`] while [`Context::may_fire`] says yes. It comes again for the rest.
     Time,
     /// Emit what is buffered: the cut follows.
     Flush,
@@ -190,13 +194,22 @@ impl<'a> Context<'a> {
     /// Whether the head may take another record now. Counts it.
     #[inline]
     pub fn may_take(&mut self) -> bool {
-        if self.flow.closed.get() || (self.until_look == 0 && !self.look_at_clock()) {
+        if !self.may_fire() {
             return false;
         }
-        self.until_look -= 1;
         let taken = self.flow.taken.get() + 1;
         self.flow.taken.set(taken);
         self.flow.heartbeat.took(taken);
+        true
+    }
+
+    /// Whether another timer may fire now: as [`Context::may_take`], for what no record causes. Counts it.
+    #[inline]
+    pub fn may_fire(&mut self) -> bool {
+        if !self.flow.is_open() || (self.until_look == 0 && !self.look_at_clock()) {
+            return false;
+        }
+        self.until_look -= 1;
         true
     }
 
@@ -287,6 +300,13 @@ impl Flow {
     #[must_use]
     pub fn of(heartbeat: Arc<Heartbeat>) -> Flow {
         Flow { heartbeat, ..Flow::default() }
+    }
+
+    /// Whether a record may be taken.
+    #[inline]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.closed.get()
     }
 
     /// A step begins: looks at all reasons again. In between they only add up.

@@ -99,7 +99,7 @@ impl<T: Record> AnyBatch for Batch<T> {
     fn encode(&self, out: &mut Vec<u8>) -> Result<()> {
         let columns = (self.records.as_slice(), self.timestamps.as_ref().map(|column| column.as_slice()));
         rmp_serde::encode::write_named(out, &columns)
-            .map_err(|error| Error::failed(format!("cannot encode a record: {error}")))
+            .map_err(|error| Error::invalid(format!("cannot encode a record: {error}")))
     }
 }
 

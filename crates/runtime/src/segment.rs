@@ -18,7 +18,7 @@ mod writer;
 pub use block::{Block, BlockBuilder, BlockKind, Compression, Compressor, EncodedBlock, MAX_BLOCK, TARGET_BLOCK};
 pub use index::{BlobSection, BlockEntry, Footer, Piece, StateSection};
 pub use plan::{Apply, restore_plan};
-pub use reader::{TRAILER_LENGTH, footer_range};
+pub use reader::{MAX_FOOTER, TRAILER_LENGTH, footer_range};
 pub use writer::{SegmentAssembler, SegmentSummary, StateHeader};
 
 use crate::key::Shape;
@@ -62,14 +62,16 @@ pub enum StateKind {
     Value,
     /// One entry per key and time: key, time in milliseconds.
     Timers,
-    /// One entry per key and user key: key, user key, value. Reserved; nothing writes it yet.
+    /// One entry per key and user key: key, user key, value.
     Map,
-    /// One entry per key and position: key, position, value. Reserved; nothing writes it yet.
+    /// One entry per key and position: key, position, value. A delete is a whole list: key.
     List,
+    /// As a map, with one key per worker: every worker has a copy.
+    Broadcast,
 }
 
 impl StateKind {
-    const ALL: [(Self, u8); 4] = [(Self::Value, 1), (Self::Timers, 2), (Self::Map, 3), (Self::List, 4)];
+    const ALL: [Self; 5] = [Self::Value, Self::Timers, Self::Map, Self::List, Self::Broadcast];
 
     /// Its byte in a segment.
     #[must_use]
@@ -79,13 +81,14 @@ impl StateKind {
             Self::Timers => 2,
             Self::Map => 3,
             Self::List => 4,
+            Self::Broadcast => 5,
         }
     }
 
     /// The kind that a byte of a segment stands for.
     #[must_use]
     pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|(_, own)| *own == code).map(|(kind, _)| kind)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 }
 
@@ -130,6 +133,11 @@ pub enum SegmentError {
     NoFullSection(StateName),
     /// Blocks of a state came without its declaration. A bug of the caller.
     Undeclared(StateName),
+    /// The index of a segment would be longer than [`MAX_FOOTER`].
+    TooManyBlocks {
+        /// The bytes that it would have.
+        footer: u64,
+    },
 }
 
 impl SegmentError {
@@ -159,6 +167,11 @@ impl fmt::Display for SegmentError {
                 )
             }
             Self::Undeclared(name) => write!(f, "blocks of state {name} were written without its declaration"),
+            Self::TooManyBlocks { footer } => write!(
+                f,
+                "the index of the segment has {footer} bytes, more than the {MAX_FOOTER} that a restore reads; run the job with \
+                 more workers"
+            ),
         }
     }
 }
@@ -176,6 +189,7 @@ pub trait SegmentOut {
 }
 
 /// The plain [`SegmentOut`]: a queue from which the caller ships blocks, counting what is still under way.
+#[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub struct SegmentBuffer {
     queue: Vec<EncodedBlock>,
@@ -183,6 +197,7 @@ pub struct SegmentBuffer {
     under_way: usize,
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl SegmentBuffer {
     /// Takes all queued blocks; they count as buffered until [`SegmentBuffer::written`].
     pub fn ship(&mut self) -> Vec<EncodedBlock> {
@@ -202,6 +217,7 @@ impl SegmentBuffer {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
 impl SegmentOut for SegmentBuffer {
     fn block(&mut self, block: EncodedBlock) {
         self.queued += block.bytes.len();

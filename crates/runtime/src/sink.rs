@@ -11,6 +11,7 @@
 //! ```
 //! use flott_checkpoint::CheckpointId;
 //! use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
+//! use flott_runtime::time::Time;
 //! use flott_runtime::{Error, Result};
 //! use std::collections::BTreeMap;
 //! use std::sync::{Arc, Mutex};
@@ -43,7 +44,7 @@
 //! }
 //!
 //! impl SinkWriter<u64> for TableWriter {
-//!     fn write(&mut self, record: u64) -> Result<()> {
+//!     fn write(&mut self, record: u64, _: Time) -> Result<()> {
 //!         self.records.push(record);
 //!         Ok(())
 //!     }
@@ -123,6 +124,7 @@
 use crate::error::Result;
 use crate::io::Files;
 use crate::source::Waker;
+use crate::time::Time;
 use flott_checkpoint::{AttemptId, CheckpointId};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -159,11 +161,12 @@ pub trait SinkWriter<T> {
         true
     }
 
-    /// Takes a record into the current epoch.
+    /// Takes a record into the current epoch. `now` is the moment of the host's clock at which the step began, the only
+    /// time that a writer may go by; it never goes back.
     ///
     /// # Errors
     /// If it cannot be written; ends the attempt.
-    fn write(&mut self, record: T) -> Result<()>;
+    fn write(&mut self, record: T, now: Time) -> Result<()>;
 
     /// Ends the epoch, in the cut: O(1), no flush, no fsync. What is written later belongs to the next epoch. `None` if the
     /// epoch is empty. What is sealed is handed to [`Committer::prepare`].
@@ -196,7 +199,9 @@ pub trait Committer: Send + Sync {
     /// Declines the checkpoint with this reason.
     fn prepare(&self, sealed: &mut Sealed) -> Result<Vec<Token>>;
 
-    /// Makes output visible. Idempotent; repeated after every restore (S3).
+    /// Makes output visible. Idempotent; repeated after every restore (S3). The tokens of one writer come in the order of its
+    /// epochs, and none while an older one fails: here by the committer of the subtask that wrote them, after a restore by
+    /// that of one subtask, perhaps another.
     ///
     /// # Errors
     /// Retried; `OutputDamaged` ends the job with code 5.
@@ -213,7 +218,7 @@ pub trait Committer: Send + Sync {
 /// One prepared epoch, or a part of one; kept in the snapshot until it is known to be committed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Unique for the sink; decides which subtask commits it after a restore.
+    /// Unique for the sink.
     pub name: String,
     /// The sink's own content.
     #[serde(with = "bytes_as_bin")]
@@ -253,6 +258,11 @@ pub trait Stdout: Send + Sync {
 
     /// Takes whole lines, each with its line feed. Never blocks, and takes them also if it is not ready.
     fn write(&self, lines: &str);
+
+    /// Whether every line has to be a JSON object, because events of the job stand beside it.
+    fn wants_objects(&self) -> bool {
+        false
+    }
 
     /// Waits until everything that was written before is out, or nobody is there to read it. May block: not for a worker's
     /// thread.

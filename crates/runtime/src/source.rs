@@ -77,6 +77,7 @@ use crate::time::{Time, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Wakes the worker that polls a source; cheap, callable from any thread, never blocks.
 pub type Waker = Arc<dyn Fn() + Send + Sync>;
@@ -115,7 +116,14 @@ pub trait Source: Send + Sync + 'static {
         true
     }
 
-    /// Whether every split ends by itself. Only for messages and the check of D12; the engine copes with both.
+    /// The counter of the records that its readers leave out because they cannot be read ([`Next::Skipped`]), if they may. It
+    /// counts what this process has met, also again after a restart, and goes into no checkpoint.
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        None
+    }
+
+    /// Whether every split ends by itself. If so a split is opened when those before it have nothing to give, else all splits
+    /// are read in turns.
     fn is_bounded(&self) -> bool;
 }
 
@@ -132,7 +140,8 @@ pub trait SplitReader {
     /// The next record, or why there is none now.
     ///
     /// # Errors
-    /// If the split cannot be read on; ends the attempt, and the message names the place.
+    /// If the split cannot be read on; ends the attempt, and the message names the place. What a restart would meet again is
+    /// an [`Error::invalid`](crate::Error::invalid), and ends the job.
     fn next(&mut self, now: Time) -> Result<Next<Self::Item>>;
 
     /// The position of the next unread record. Called in the cut: must not block.
@@ -151,6 +160,8 @@ pub enum Next<T> {
     Pending,
     /// Nothing before this moment.
     At(Time),
+    /// A record was left out, and the position is behind it: there may be more at once.
+    Skipped,
     /// The end of the split.
     End,
 }

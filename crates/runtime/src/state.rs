@@ -1,23 +1,31 @@
 //! Keyed state: what an operator declares and uses, and the face of it that a subtask snapshots and restores.
 //!
-//! A declared state has two faces over one table: the typed one ([`ValueState`], [`TimerState`]), held by the operator
+//! A declared state has two faces over one table: the typed one ([`ValueState`], [`MapState`], [`ListState`],
+//! [`TimerState`]), held by the operator
 //! and monomorphic per backend so that the hot path is inlined, and the erased one ([`Table`]), held by the subtask. A
 //! subtask cuts all its tables in the same step. Nothing here does I/O: blocks go out and come in by value.
 
 mod entries;
 mod error;
+mod face;
 mod heap;
+mod list;
+mod map;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod versioned;
 
 pub use error::StateError;
-pub use heap::{HeapBackend, HeapValue, ValueGuard};
+pub use heap::{HeapBackend, HeapValue, SweepCursor};
+pub use list::HeapList;
+pub use map::HeapMap;
 pub use timers::HeapTimers;
 pub use versioned::Progress;
 
-pub use crate::segment::{Block, Declaration, SegmentBuffer, SegmentOut, StateKind, StateName};
+#[cfg(any(test, feature = "testing"))]
+pub use crate::segment::SegmentBuffer;
+pub use crate::segment::{Block, Declaration, SegmentOut, StateKind, StateName};
 
 use crate::key::Key;
 use flott_checkpoint::{CheckpointId, Kind};
@@ -49,18 +57,38 @@ pub struct TimerDeclaration {
     pub name: StateName,
 }
 
+/// Declares a map per key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapDeclaration {
+    /// Operator and state.
+    pub name: StateName,
+    /// Every worker keeps the same under one key of its own: a restore on another number of workers has to hand out copies.
+    pub copies: bool,
+}
+
+/// Declares a list per key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListDeclaration {
+    /// Operator and state.
+    pub name: StateName,
+}
+
 /// A table, shared between an operator (typed) and the registry of its subtask (erased).
 pub type SharedTable = Rc<RefCell<dyn Table>>;
 
 /// Where the state of one subtask lives.
 ///
-/// Kinds of state are associated types, so that a map or a list is one more of them, and each backend has its own
+/// Kinds of state are associated types, so that another kind is one more of them, and each backend has its own
 /// handles: the heap's are inlined, those of a byte-oriented store encode and decode at each call.
 pub trait StateBackend {
     /// The handle of a value state.
     type Value<K: Key, V: Value>: ValueState<K, V>;
     /// The handle of a timer state.
     type Timers<K: Key>: TimerState<K>;
+    /// The handle of a map state.
+    type Map<K: Key, M: Key, V: Value>: MapState<K, M, V>;
+    /// The handle of a list state.
+    type List<K: Key, V: Value>: ListState<K, V>;
 
     /// Declares a value per key. All declarations come before the first restore or record.
     ///
@@ -73,6 +101,18 @@ pub trait StateBackend {
     /// # Errors
     /// [`StateError::Duplicate`] if the name is taken.
     fn timers<K: Key>(&mut self, declaration: TimerDeclaration) -> Result<Self::Timers<K>, StateError>;
+
+    /// Declares a map per key.
+    ///
+    /// # Errors
+    /// [`StateError::Duplicate`] if the name is taken.
+    fn map<K: Key, M: Key, V: Value>(&mut self, declaration: MapDeclaration) -> Result<Self::Map<K, M, V>, StateError>;
+
+    /// Declares a list per key.
+    ///
+    /// # Errors
+    /// [`StateError::Duplicate`] if the name is taken.
+    fn list<K: Key, V: Value>(&mut self, declaration: ListDeclaration) -> Result<Self::List<K, V>, StateError>;
 
     /// All declared states, in the order of their declaration.
     fn tables(&self) -> &[SharedTable];
@@ -122,6 +162,80 @@ pub trait ValueState<K: Key, V: Value> {
     fn get(&self, hash: u64, key: &K) -> Result<Option<V>, StateError> {
         self.read(hash, key, |value| value.cloned())
     }
+}
+
+/// A map per key, from user keys to values. The unit is one entry: changing it makes nothing else part of an increment.
+pub trait MapState<K: Key, M: Key, V: Value> {
+    /// Looks at the value of a user key.
+    ///
+    /// # Errors
+    /// [`StateError::Key`] if the user key cannot be hashed (it holds a float or a map), or that of a backend that can fail.
+    fn read<R>(&self, hash: u64, key: &K, field: &M, look: impl FnOnce(Option<&V>) -> R) -> Result<R, StateError>;
+
+    /// Changes the value of a user key, made by `init` if there is none. `change` must not use this state.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn update<R>(
+        &mut self,
+        hash: u64,
+        key: &K,
+        field: M,
+        init: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> R,
+    ) -> Result<R, StateError>;
+
+    /// Sets the value of a user key.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn put(&mut self, hash: u64, key: &K, field: M, value: V) -> Result<(), StateError>;
+
+    /// Removes and returns the value of a user key.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn remove(&mut self, hash: u64, key: &K, field: &M) -> Result<Option<V>, StateError>;
+
+    /// Shows all entries of a key, in an order that a restore does not change and that means nothing. `look` must not use
+    /// this state.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn for_each(&self, hash: u64, key: &K, look: impl FnMut(&M, &V)) -> Result<(), StateError>;
+
+    /// Whether a key has no entry.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn is_empty(&self, hash: u64, key: &K) -> Result<bool, StateError>;
+
+    /// Removes all entries of a key.
+    ///
+    /// # Errors
+    /// As [`MapState::read`].
+    fn clear(&mut self, hash: u64, key: &K) -> Result<(), StateError>;
+}
+
+/// A list per key. It can be appended to and cleared; an increment holds only what was appended after its base.
+pub trait ListState<K: Key, V: Value> {
+    /// Looks at all elements, in their order.
+    ///
+    /// # Errors
+    /// [`StateError`] of a backend that can fail; the heap never does.
+    fn read<R>(&self, hash: u64, key: &K, look: impl FnOnce(&[V]) -> R) -> Result<R, StateError>;
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// As [`ListState::read`].
+    fn append(&mut self, hash: u64, key: K, item: V) -> Result<(), StateError>;
+
+    /// Removes all elements and returns them.
+    ///
+    /// # Errors
+    /// As [`ListState::read`].
+    fn clear(&mut self, hash: u64, key: &K) -> Result<Vec<V>, StateError>;
 }
 
 /// A timer that is due.

@@ -14,7 +14,7 @@ mod source_chain;
 mod step;
 
 pub use builder::{Partitioner, SubtaskBuilder};
-pub use output::Outlet;
+pub use output::KeyedOutlet;
 pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 
@@ -22,7 +22,6 @@ use crate::attempt::{Attempt, Restore};
 use crate::control::{Report, SplitPart, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{Answer, Ticket};
-use crate::key::owner_of_name;
 use crate::operator::{Chain, Context, Flow};
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
@@ -176,10 +175,6 @@ impl Subtask {
 
     pub(crate) fn id(&self) -> SubtaskId {
         self.id
-    }
-
-    pub(crate) fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     pub(crate) fn records(&self) -> (u64, u64) {
@@ -358,13 +353,13 @@ impl Subtask {
         self.watermark = self.gate.watermark();
         self.ended = finished;
         for sink in &mut self.sinks {
-            let all = tokens.get(sink.operator()).cloned().unwrap_or_default();
-            let (workers, index) = (self.attempt.workers, self.id.index);
-            let mine = |token: &&Token| owner_of_name(&token.name, workers) == index;
-            sink.restore(checkpoint, all.iter().filter(mine).cloned().collect());
+            let owned = tokens.get(sink.operator()).into_iter().flatten().filter(|token| token.owned);
+            sink.restore(checkpoint, owned.map(|token| token.token.clone()).collect());
         }
         // One subtask of each sink cleans up, and has to know all of them for it.
-        self.restored_tokens = if self.id.index == 0 { tokens } else { BTreeMap::new() };
+        let all = |tokens: Vec<RestoredToken>| tokens.into_iter().map(|token| token.token).collect();
+        let tokens = tokens.into_iter().filter(|_| self.id.index == 0);
+        self.restored_tokens = tokens.map(|(operator, tokens)| (operator, all(tokens))).collect();
     }
 
     /// All state is in: tables begin their first live epoch.
@@ -422,8 +417,16 @@ pub(crate) struct RestoredPart {
     pub(crate) splits: Option<BTreeMap<String, SplitPart>>,
     pub(crate) channels: Vec<(ChannelId, Watermark, bool)>,
     pub(crate) finished: bool,
-    /// All tokens of all subtasks, by sink.
-    pub(crate) tokens: BTreeMap<String, Vec<Token>>,
+    /// By sink: the tokens that it owns and, for subtask 0, all others; those of one writer in the order of epochs.
+    pub(crate) tokens: BTreeMap<String, Vec<RestoredToken>>,
+}
+
+/// A token that the restored checkpoint lists.
+#[derive(Clone)]
+pub(crate) struct RestoredToken {
+    pub(crate) token: Token,
+    /// This worker commits it.
+    pub(crate) owned: bool,
 }
 
 /// What the name of a sink's blob in a segment is.

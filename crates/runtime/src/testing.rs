@@ -4,6 +4,7 @@
 //! Only with the feature `testing`; production builds have none of it.
 
 pub mod connector_contexts;
+mod crash_point;
 mod deterministic;
 pub mod host_suite;
 pub mod memory_files;
@@ -14,5 +15,6 @@ pub mod source_suite;
 pub mod state_suite;
 pub mod storage_suite;
 
+pub use crash_point::CrashPoint;
 pub use deterministic::{DeterministicHost, Turn, VirtualClock};
 pub use random::Random;

@@ -12,6 +12,12 @@ use std::time::Duration;
 pub struct Time(pub u64);
 
 impl Time {
+    /// The moment so many milliseconds after the Unix epoch: floor 0 counts in those.
+    #[must_use]
+    pub fn of_millis(millis: u64) -> Time {
+        Time(millis.saturating_mul(1_000))
+    }
+
     /// Milliseconds since the Unix epoch.
     #[must_use]
     pub fn millis(self) -> u64 {

@@ -317,11 +317,6 @@ impl Worker {
     pub fn index(&self) -> u16 {
         self.index
     }
-
-    /// The names of its subtasks' vertices, for messages.
-    pub fn vertices(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.subtasks.iter().map(Subtask::name)
-    }
 }
 
 /// Not later than a moment.

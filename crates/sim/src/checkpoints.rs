@@ -1,6 +1,7 @@
 //! Reads recorded checkpoints back, with a reader of its own: manifests along their bases, segments block by block.
 
-use crate::jobs::{Job, Shape, Tally};
+use crate::jobs::process::tally_of;
+use crate::jobs::{Job, Row, Shape, Tally};
 use crate::oracle::{Prefix, State};
 use crate::storage::Storage;
 use flott_checkpoint::{CheckpointEntry, CheckpointId, SubtaskId};
@@ -113,7 +114,9 @@ impl Chain {
                     self.read_state::<String, Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
                 );
             }
-            Shape::Count | Shape::Union | Shape::Rebalance => {
+            Shape::Maps => keep("tally", self.read_maps(storage)?),
+            Shape::Lists => keep("tally", self.read_lists(storage, job)?),
+            Shape::Count | Shape::Union | Shape::Rebalance | Shape::TwoInputs | Shape::Gather => {
                 keep(
                     "tally",
                     self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
@@ -146,6 +149,52 @@ impl Chain {
                 apply(&bytes, &section, &mut kept, |entries| Ok(name(worker, &decode(entries)?)), decode)?;
             }
             all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// The tallies in the maps of all workers, by key and origin.
+    fn read_maps(&self, storage: &Storage) -> Result<BTreeMap<String, Tally>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "tally", "tally", worker)?.into_iter().rev() {
+                let key = |entries: &mut &[u8]| {
+                    let (key, origin): (u64, u32) = (decode(entries)?, decode(entries)?);
+                    Ok(format!("{:?}", (key, origin)))
+                };
+                apply(&bytes, &section, &mut kept, key, decode)?;
+            }
+            all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// The tallies of the rows in the lists of all workers, by key and origin.
+    fn read_lists(&self, storage: &Storage, job: &Job) -> Result<BTreeMap<String, Tally>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept: BTreeMap<(u64, u32), BTreeMap<usize, u64>> = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "tally", "tally", worker)?.into_iter().rev() {
+                each_entry(&bytes, &section, |kind, entries| {
+                    let key = decode(entries)?;
+                    if kind == BlockKind::Deletes {
+                        kept.remove(&key);
+                    } else {
+                        kept.entry(key).or_default().insert(decode(entries)?, decode(entries)?);
+                    }
+                    Ok(())
+                })?;
+            }
+            for ((key, origin), serials) in kept {
+                if !serials.keys().copied().eq(0..serials.len()) {
+                    return Err(format!("the list of {:?} has holes", (key, origin)));
+                }
+                let like = Row { key, ..job.row(origin, 0) };
+                all.extend(
+                    tally_of(job, &like, serials.into_values()).map(|tally| (format!("{:?}", (key, origin)), tally)),
+                );
+            }
         }
         Ok(all)
     }
@@ -211,6 +260,22 @@ fn apply<V>(
     key: impl Fn(&mut &[u8]) -> Result<String, String>,
     value: impl Fn(&mut &[u8]) -> Result<V, String>,
 ) -> Result<(), String> {
+    each_entry(bytes, section, |kind, entries| {
+        let key = key(entries)?;
+        match kind {
+            BlockKind::Deletes => drop(kept.remove(&key)),
+            BlockKind::Puts => drop(kept.insert(key, value(entries)?)),
+        }
+        Ok(())
+    })
+}
+
+/// Hands over all entries of a section, one after the other; `take` reads one of them.
+fn each_entry(
+    bytes: &bytes::Bytes,
+    section: &StateSection,
+    mut take: impl FnMut(BlockKind, &mut &[u8]) -> Result<(), String>,
+) -> Result<(), String> {
     for entry in &section.blocks {
         let range = entry.piece.range();
         let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
@@ -219,11 +284,7 @@ fn apply<V>(
         for run in block.runs() {
             let (_, mut entries) = run.map_err(|error| error.to_string())?;
             while !entries.is_empty() {
-                let key = key(&mut entries)?;
-                match block.kind {
-                    BlockKind::Deletes => drop(kept.remove(&key)),
-                    BlockKind::Puts => drop(kept.insert(key, value(&mut entries)?)),
-                }
+                take(block.kind, &mut entries)?;
             }
         }
     }

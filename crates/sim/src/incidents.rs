@@ -4,55 +4,8 @@ use crate::faults::{Coverage, Pair};
 use flott_runtime::testing::Random;
 use std::collections::BTreeMap;
 
-/// A moment in the life of a process.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[expect(missing_docs, reason = "the names are those of the crash points of real processes")]
-pub enum Point {
-    BeforeStart,
-    AfterStart,
-    BeforeAck,
-    AfterLastAck,
-    AfterManifest,
-    AfterLogSlot,
-    BetweenCommits,
-    BetweenLinkAndUnlink,
-    AfterFinalSlot,
-    DuringRestore,
-    DuringCollection,
-}
-
-impl Point {
-    /// All of them.
-    pub const ALL: [Point; 11] = [
-        Point::BeforeStart,
-        Point::AfterStart,
-        Point::BeforeAck,
-        Point::AfterLastAck,
-        Point::AfterManifest,
-        Point::AfterLogSlot,
-        Point::BetweenCommits,
-        Point::BetweenLinkAndUnlink,
-        Point::AfterFinalSlot,
-        Point::DuringRestore,
-        Point::DuringCollection,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Point::BeforeStart => "at-before-start",
-            Point::AfterStart => "at-after-start",
-            Point::BeforeAck => "at-before-ack",
-            Point::AfterLastAck => "at-after-last-ack",
-            Point::AfterManifest => "at-after-manifest",
-            Point::AfterLogSlot => "at-after-log-slot",
-            Point::BetweenCommits => "at-between-commits",
-            Point::BetweenLinkAndUnlink => "at-between-link-and-unlink",
-            Point::AfterFinalSlot => "at-after-final-slot",
-            Point::DuringRestore => "at-during-restore",
-            Point::DuringCollection => "at-during-collection",
-        }
-    }
-}
+/// A moment in the life of a process; the same as those of real processes.
+pub use flott_runtime::testing::CrashPoint as Point;
 
 /// What happens to the process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -106,17 +59,14 @@ pub fn all_pairs() -> Vec<Pair> {
         Point::BetweenLinkAndUnlink => vec![Act::Crash],
         _ => vec![Act::Crash, Act::Stop],
     };
-    Point::ALL
-        .into_iter()
-        .flat_map(|point| acts(point).into_iter().map(move |act| (point.name(), act.name())))
-        .collect()
+    Point::ALL.iter().flat_map(|&point| acts(point).into_iter().map(move |act| (point.label(), act.name()))).collect()
 }
 
 impl Incidents {
     /// Those of a seed.
     #[must_use]
     pub fn new(seed: u64, random: &mut Random) -> Incidents {
-        let pick = |place: u64| Point::ALL.into_iter().cycle().nth(usize::try_from(place % 11).unwrap_or(0));
+        let pick = |place: u64| Point::ALL.iter().copied().cycle().nth(usize::try_from(place % 11).unwrap_or(0));
         let mut list = Vec::new();
         let point = pick(seed).expect("a cycle");
         let favourite = Incident {
@@ -179,7 +129,7 @@ impl Incidents {
         let place = self.list.iter().position(here)?;
         let act = self.list.remove(place).act;
         let act = if point == Point::BetweenLinkAndUnlink && act == Act::Stop { Act::Crash } else { act };
-        *self.hit.entry((point.name(), act.name())).or_default() += 1;
+        *self.hit.entry((point.label(), act.name())).or_default() += 1;
         Some(act)
     }
 }

@@ -1,6 +1,7 @@
 //! What must hold in every run, whatever goes wrong, checked while it happens. One file per invariant.
 //!
 //! - I1 (nothing behind a barrier influences the cut before it) is asserted by the gate at each cut, and seen by I2 as well.
+//! - The second half of I8 (what nobody needs goes in the end) is checked after the end, by [`crate::aftermath`].
 //! - I4 belongs to unaligned checkpoints, which this version does not take.
 //! - I12 to I14 belong to event time, changes of the number of workers, and loops.
 
@@ -76,9 +77,8 @@ pub struct Ledger {
     seen: BTreeSet<(u64, u64, u64)>,
     /// Checkpoints recorded so far.
     pub recorded: u64,
-    /// The newest attempt that owns the log, and whether it has committed all that it restored. Until then tokens of one
-    /// subtask are committed by several, in any order (S3).
-    owner: Option<(AttemptId, bool)>,
+    /// The newest attempt that owns the log.
+    owner: Option<AttemptId>,
 }
 
 impl Ledger {
@@ -120,7 +120,7 @@ impl Ledger {
             LogEntry::Start(_) if !below => drop(self.void.insert(slot)),
             LogEntry::Start(start) => {
                 i07_log::check_start(self, start)?;
-                self.owner = Some((start.attempt, start.restored_from.is_none()));
+                self.owner = Some(start.attempt);
                 self.own.extend(start.restored_from.map(|id| (start.attempt, id)));
             }
             LogEntry::Checkpoint(checkpoint) => {
@@ -147,17 +147,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// All workers of an attempt hold the restored state, and have committed the restored tokens.
-    pub fn restored(&mut self, attempt: AttemptId) {
-        if let Some((owner, settled)) = &mut self.owner {
-            *settled |= *owner == attempt;
-        }
-    }
-
     /// Whether a newer attempt owns the log.
     #[must_use]
     pub fn is_superseded(&self, attempt: AttemptId) -> bool {
-        self.owner.is_some_and(|(owner, _)| owner > attempt)
+        self.owner.is_some_and(|owner| owner > attempt)
     }
 
     /// An object is about to be deleted.
@@ -182,6 +175,7 @@ impl Ledger {
             return Ok(());
         }
         i06_output::committed(self, &new)?;
+        i06_output::in_order(self, &new)?;
         if let Some(attempt) = by {
             i10_fencing::commits(self, attempt, &new)?;
         }
@@ -196,6 +190,12 @@ impl Ledger {
     /// If its output or its state is not that of an undisturbed run.
     pub fn finished(&self, visible: &Visible, storage: &Storage) -> Checked {
         i11_finished::check(self, visible, storage)
+    }
+
+    /// The newest checkpoint that was recorded.
+    #[must_use]
+    pub fn newest(&self) -> Option<&CheckpointEntry> {
+        self.newest.as_ref()
     }
 
     /// The manifest of the newest checkpoint.

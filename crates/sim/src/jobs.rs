@@ -5,6 +5,7 @@
 
 pub mod operators;
 mod plans;
+pub mod process;
 pub mod source;
 
 pub use plans::plan;
@@ -94,12 +95,30 @@ pub enum Shape {
     Broadcast,
     /// Every row waits for a processing-time timer of its own.
     Timers,
+    /// The tallies of a key in a map.
+    Maps,
+    /// Tallies kept as lists.
+    Lists,
+    /// As `Union`, with an operator of two inputs.
+    TwoInputs,
+    /// Rows of a key are gathered before the shuffle.
+    Gather,
 }
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Shape; 6] =
-        [Shape::Count, Shape::Union, Shape::TwoShuffles, Shape::Rebalance, Shape::Broadcast, Shape::Timers];
+    pub const ALL: [Shape; 10] = [
+        Shape::Count,
+        Shape::Union,
+        Shape::TwoShuffles,
+        Shape::Rebalance,
+        Shape::Broadcast,
+        Shape::Timers,
+        Shape::Maps,
+        Shape::Lists,
+        Shape::TwoInputs,
+        Shape::Gather,
+    ];
 
     /// Whether rows of a stream reach the sink in order, in a run without failures.
     #[must_use]
@@ -115,6 +134,8 @@ pub enum SinkKind {
     Files {
         /// Another part is begun at so many bytes.
         part_size: u64,
+        /// Another part is begun at this age.
+        part_age: Duration,
     },
     /// The memory sink.
     Memory,
@@ -149,7 +170,7 @@ impl Job {
     /// The sources: their numbers.
     #[must_use]
     pub fn sources(&self) -> std::ops::Range<u32> {
-        if self.shape == Shape::Union { 0..2 } else { 0..1 }
+        if matches!(self.shape, Shape::Union | Shape::TwoInputs) { 0..2 } else { 0..1 }
     }
 
     /// The origins of a source.

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aftermath;
 pub mod campaign;
 pub mod checkpoints;
 pub mod disk;

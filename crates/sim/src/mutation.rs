@@ -52,6 +52,10 @@ mutations! {
     HoleStart = "hole-start",
     /// A full snapshot leaves out what was restored.
     FullSkipsRestored = "full-skips-restored",
+    /// The collector leaves what dead attempts and aborted checkpoints wrote.
+    OrphansStay = "orphans-stay",
+    /// Restored tokens of one writer are committed by several subtasks, each in its own time.
+    TokensScattered = "tokens-scattered",
 }
 
 impl Mutation {
@@ -71,6 +75,8 @@ impl Mutation {
             Mutation::SkipPreimage => Some(inner::Mutation::SkipPreimage),
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
+            Mutation::OrphansStay => Some(inner::Mutation::OrphansStay),
+            Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
             _ => None,
         }
     }

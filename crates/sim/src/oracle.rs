@@ -45,7 +45,13 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
                     let out = result.tally(job, "tally", key, &out);
                     result.emit(out);
                 }
-                Shape::Count | Shape::Union | Shape::Rebalance => {
+                Shape::Count
+                | Shape::Union
+                | Shape::Rebalance
+                | Shape::Maps
+                | Shape::Lists
+                | Shape::TwoInputs
+                | Shape::Gather => {
                     let out = result.tally(job, "tally", format!("{:?}", by_key_and_origin(&row)), &row);
                     result.emit(out);
                 }

@@ -8,6 +8,7 @@ mod disasters;
 mod mail;
 mod serving;
 
+use crate::aftermath;
 use crate::disk::Disk;
 use crate::faults::{Coverage, Faults};
 use crate::happening::{Agenda, Asker, Happening, Request};
@@ -156,6 +157,12 @@ impl World {
             if let Err(violation) = self.next() {
                 self.violation = Some(violation);
             }
+        }
+        if self.violation.is_none()
+            && let Some(newest) = self.ledger.newest()
+        {
+            let retained = self.setup.settings.coordinator.retained;
+            self.violation = aftermath::check(&mut self.storage, newest, retained, self.clock.now()).err();
         }
         let mut coverage = self.faults.hit;
         coverage.extend(self.incidents.hit);
@@ -333,10 +340,8 @@ impl World {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
         }
         for event in out.events {
-            match &event {
-                JobEvent::Restored { attempt, .. } => self.ledger.restored(*attempt),
-                JobEvent::Aborted { id, reason } => self.aborted(process, *id, reason)?,
-                _ => {}
+            if let JobEvent::Aborted { id, reason } = &event {
+                self.aborted(process, *id, reason)?;
             }
             self.say(|| format!("process {process}: {}", tell(&event)));
         }

@@ -10,6 +10,7 @@ fn mine() -> LogEntry {
 
 fn checkpoint(nonce: u64) -> LogEntry {
     LogEntry::Checkpoint(CheckpointEntry {
+        slot: Slot(8),
         id: CheckpointId(5),
         attempt: AttemptId(3),
         nonce,
@@ -47,9 +48,37 @@ fn created(outcome: CreateOutcome) -> AppendEvent {
 const RECORDED: AppendAction = AppendAction::Done(AppendOutcome::Recorded(Slot(8)));
 const UNSETTLED: AppendAction = AppendAction::Done(AppendOutcome::Unsettled(Slot(8)));
 
+fn own_start() -> AppendEvent {
+    let LogEntry::Start(start) = foreign_start() else { unreachable!("a Start") };
+    let entry = LogEntry::Start(StartEntry { attempt: AttemptId(3), ..start });
+    AppendEvent::Read { slot: Slot(3), entry: Some(Ok(entry)) }
+}
+
 #[test]
-fn a_clean_win_is_recorded_at_once() {
-    assert_eq!(append().on(created(CreateOutcome::Won)), RECORDED);
+fn a_clean_win_is_recorded_if_the_own_start_is_in_the_log() {
+    let mut append = append();
+    assert_eq!(append.on(created(CreateOutcome::Won)), AppendAction::Read(Slot(3)));
+    assert_eq!(append.on(own_start()), RECORDED);
+}
+
+#[test]
+fn nothing_is_recorded_in_a_log_that_somebody_took_away() {
+    let gone = AppendAction::Done(AppendOutcome::Gone(Slot(3)));
+    let mut clean = append();
+    clean.on(created(CreateOutcome::Won));
+    assert_eq!(clean.on(AppendEvent::Read { slot: Slot(3), entry: None }), gone);
+    let mut repeated = append();
+    repeated.on(created(CreateOutcome::Unknown));
+    repeated.on(created(CreateOutcome::Won));
+    assert_eq!(repeated.on(AppendEvent::Listed(vec![Slot(8)])), gone);
+}
+
+#[test]
+fn a_start_that_cannot_be_read_is_there() {
+    let mut append = append();
+    append.on(created(CreateOutcome::Won));
+    let start = AppendEvent::Read { slot: Slot(3), entry: Some(Err(EntryError::Checksum)) };
+    assert_eq!(append.on(start), RECORDED);
 }
 
 #[test]
@@ -65,9 +94,13 @@ fn an_entry_that_differs_in_the_nonce_alone_is_foreign() {
 }
 
 #[test]
-fn bytes_that_are_no_entry_are_foreign() {
-    let outcome = append().on(created(CreateOutcome::Taken(Err(EntryError::Checksum))));
-    assert_eq!(outcome, AppendAction::Done(AppendOutcome::Fenced { slot: Slot(8), by: None }));
+fn bytes_that_are_no_entry_are_damage_and_those_of_a_newer_program_a_fence() {
+    let found = |error: EntryError| append().on(created(CreateOutcome::Taken(Err(error))));
+    let error = EntryError::Checksum;
+    let damaged = AppendAction::Done(AppendOutcome::Damaged { slot: Slot(8), error: error.clone() });
+    assert_eq!(found(error), damaged);
+    let fenced = AppendAction::Done(AppendOutcome::Fenced { slot: Slot(8), by: None });
+    assert_eq!(found(EntryError::Newer { found: 9 }), fenced);
 }
 
 #[test]
@@ -83,8 +116,26 @@ fn a_win_after_a_repeat_below_a_higher_slot_is_no_success() {
     let mut append = append();
     append.on(created(CreateOutcome::Unknown));
     assert_eq!(append.on(created(CreateOutcome::Won)), AppendAction::List);
-    let fenced = AppendAction::Done(AppendOutcome::Fenced { slot: Slot(10), by: None });
-    assert_eq!(append.on(AppendEvent::Listed(vec![Slot(3), Slot(8), Slot(9), Slot(10)])), fenced);
+    let slots = vec![Slot(3), Slot(8), Slot(9), Slot(10)];
+    assert_eq!(append.on(AppendEvent::Listed(slots)), AppendAction::Read(Slot(10)));
+    let fenced = |by| AppendAction::Done(AppendOutcome::Fenced { slot: Slot(10), by });
+    let read = |entry| append.clone().on(AppendEvent::Read { slot: Slot(10), entry });
+    assert_eq!(read(Some(Ok(foreign_start()))), fenced(Some(AttemptId(8))));
+    assert_eq!(read(None), fenced(None), "only somebody with a higher slot deletes it");
+}
+
+#[test]
+fn a_copied_entry_in_an_absurd_slot_is_damage_and_no_fence() {
+    let mut append = append();
+    append.on(created(CreateOutcome::Unknown));
+    append.on(created(CreateOutcome::Won));
+    assert_eq!(
+        append.on(AppendEvent::Listed(vec![Slot(3), Slot(8), Slot(u64::MAX)])),
+        AppendAction::Read(Slot(u64::MAX))
+    );
+    let error = EntryError::Misplaced { slot: Slot(u64::MAX), attempt: AttemptId(3) };
+    let read = AppendEvent::Read { slot: Slot(u64::MAX), entry: Some(Err(error.clone())) };
+    assert_eq!(append.on(read), AppendAction::Done(AppendOutcome::Damaged { slot: Slot(u64::MAX), error }));
 }
 
 #[test]

@@ -30,6 +30,7 @@ impl Log {
 
     fn checkpoint(mut self, slot: u64, attempt: u64, id: u64, parent: Option<u64>) -> Log {
         let checkpoint = CheckpointEntry {
+            slot: Slot(slot),
             id: CheckpointId(id),
             attempt: AttemptId(attempt),
             nonce: 2000 + slot,

@@ -16,6 +16,7 @@ fn start() -> LogEntry {
 
 fn checkpoint() -> LogEntry {
     LogEntry::Checkpoint(CheckpointEntry {
+        slot: Slot(8),
         id: CheckpointId(42),
         attempt: AttemptId(7),
         nonce: 3,
@@ -40,9 +41,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_checkpoint()(id: u64, attempt: u64, nonce: u64, parent: Option<u64>, manifest in ".{0,40}", checksum: u64)
+    fn any_checkpoint()(slot: u64, id: u64, attempt: u64, nonce: u64, parent: Option<u64>, manifest in ".{0,40}", checksum: u64)
         -> LogEntry {
         LogEntry::Checkpoint(CheckpointEntry {
+            slot: Slot(slot),
             id: CheckpointId(id),
             attempt: AttemptId(attempt),
             nonce,
@@ -62,7 +64,7 @@ fn framed(body: &str) -> Vec<u8> {
 #[test]
 fn an_entry_is_one_readable_json_object_whose_bytes_are_fixed() {
     let expected = concat!(
-        r#"{"format":1,"entry":{"checkpoint":{"id":42,"attempt":7,"nonce":"0000000000000003","parent":null,"#,
+        r#"{"format":1,"entry":{"checkpoint":{"slot":8,"id":42,"attempt":7,"nonce":"0000000000000003","parent":null,"#,
         r#""manifest":"manifests/42-7.json","checksum":"8000000000000001"}}"#,
     );
     assert_eq!(checkpoint().encode(), framed(expected));
@@ -125,6 +127,18 @@ fn an_entry_in_a_slot_of_another_one_is_seen() {
     assert!(start().check_slot(Slot(8)).is_err());
     assert!(checkpoint().check_slot(Slot(8)).is_ok());
     assert!(checkpoint().check_slot(Slot(7)).is_err());
+    for copied_to in [9, 5_000, u64::MAX] {
+        let misplaced = EntryError::Misplaced { slot: Slot(copied_to), attempt: AttemptId(7) };
+        assert_eq!(LogEntry::read(Slot(copied_to), &checkpoint().encode()), Err(misplaced));
+    }
+    let other = CheckpointEntry {
+        slot: Slot(7),
+        ..match checkpoint() {
+            LogEntry::Checkpoint(entry) => entry,
+            LogEntry::Start(_) => unreachable!("a checkpoint"),
+        }
+    };
+    assert!(LogEntry::Checkpoint(other).check_slot(Slot(7)).is_err(), "a checkpoint lies above its Start");
 }
 
 #[test]

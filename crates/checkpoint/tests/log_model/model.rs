@@ -63,6 +63,7 @@ pub(crate) struct Coverage {
     pub(crate) found_own: AtomicBool,
     pub(crate) settled: AtomicBool,
     pub(crate) hole_after_repeat: AtomicBool,
+    pub(crate) void_checkpoint: AtomicBool,
     pub(crate) departed: AtomicBool,
     pub(crate) vanished: AtomicBool,
 }
@@ -247,13 +248,18 @@ impl LogModel {
     fn append(&self, world: &mut World, run: &mut Run, fault: Option<bool>) {
         let Some((mut append, action)) = run.append.take() else { return };
         let repeated = matches!(action, AppendAction::List);
-        let next = match action {
+        let mut next = match action {
             AppendAction::Create { slot, entry } => {
                 append.on(AppendEvent::Created(world.create(slot, &Arc::new(*entry), fault, &self.coverage)))
             }
             AppendAction::List => append.on(AppendEvent::Listed(world.log.keys().copied().collect())),
-            AppendAction::Done(_) => unreachable!("no call"),
+            AppendAction::Read(_) | AppendAction::Done(_) => unreachable!("no call of its own"),
         };
+        // Starts stay, and what an append reads besides decides nothing: no step of its own.
+        while let AppendAction::Read(slot) = next {
+            let entry = world.log.get(&slot).map(|entry| Ok((**entry).clone()));
+            next = append.on(AppendEvent::Read { slot, entry });
+        }
         let AppendAction::Done(outcome) = next else {
             run.append = Some((append, next));
             return;
@@ -274,6 +280,10 @@ impl LogModel {
                 Event::Fenced { by }
             }
             AppendOutcome::Unsettled(_) => Event::Unsettled { id },
+            outcome => {
+                world.violate("an append says that the log is damaged");
+                Event::AttemptFailed { reason: format!("{outcome:?}") }
+            }
         };
         for order in run.coordinator.on(0, event) {
             if let Order::SendResolved { id, completed: true, .. } = order {
@@ -328,6 +338,9 @@ impl Model for LogModel {
                 let (slot, entry) = world.in_flight.take()?;
                 self.coverage.landed.store(true, Ordering::Relaxed);
                 if !world.log.contains_key(&slot) {
+                    let in_hole = world.log.last_key_value().is_some_and(|(head, _)| *head > slot);
+                    let is_checkpoint = matches!(*entry, LogEntry::Checkpoint(_));
+                    self.coverage.void_checkpoint.fetch_or(in_hole && is_checkpoint, Ordering::Relaxed);
                     world.write(slot, entry);
                 }
                 return Some(world);

@@ -242,7 +242,9 @@ pub(crate) fn checkpoint(world: &mut World, run: &mut Run) {
     let record =
         orders.into_iter().find_map(|order| if let Order::Record(record) = order { Some(record) } else { None });
     let Some(record) = record else { return world.violate("all parts are there, but nothing is recorded") };
+    let slot = Slot(run.last.0 + 1);
     let entry = LogEntry::Checkpoint(CheckpointEntry {
+        slot,
         id: record.barrier.id,
         attempt: run.attempt,
         nonce: run.attempt.0 * 100 + record.barrier.id.0,
@@ -250,7 +252,7 @@ pub(crate) fn checkpoint(world: &mut World, run: &mut Run) {
         manifest: String::new(),
         checksum: 0,
     });
-    let mut append = Append::new(Slot(run.last.0 + 1), entry, TRIES);
+    let mut append = Append::new(slot, entry, TRIES);
     let action = append.begin();
     run.append = Some((append, action));
 }

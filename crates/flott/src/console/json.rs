@@ -1,19 +1,17 @@
 //! Events as JSON, one object a line. Fields are only ever added.
 
 use super::Opening;
-use crate::run::{Ended, Report};
+use crate::run::{Ended, Report, Status};
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee};
 use flott_runtime::error::Result;
 use flott_runtime::job_manager::JobEvent;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent) -> Value {
+pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, status: &Status) -> Value {
     match event {
-        JobEvent::Started { attempt, workers } => begun(opening, promised, *attempt, *workers, None),
-        JobEvent::Restored { attempt, checkpoint, workers } => {
-            begun(opening, promised, *attempt, *workers, Some(*checkpoint))
-        }
+        JobEvent::Started { attempt, .. } => begun(opening, promised, *attempt, status, None),
+        JobEvent::Restored { attempt, checkpoint, .. } => begun(opening, promised, *attempt, status, Some(*checkpoint)),
         JobEvent::Completed { id, mode, duration, bytes } => json!({
             "event": "checkpoint", "id": id, "status": "completed", "mode": mode,
             "duration_ms": millis(*duration), "bytes": bytes,
@@ -26,7 +24,8 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent) ->
         }
         JobEvent::Warning(message) => json!({"event": "warning", "message": message}),
         JobEvent::Progress { records_in, records_out } => {
-            json!({"event": "progress", "records_in": records_in, "records_out": records_out})
+            let skipped = &status.skipped;
+            json!({"event": "progress", "records_in": records_in, "records_out": records_out, "skipped": skipped})
         }
     }
 }
@@ -35,7 +34,7 @@ fn begun(
     opening: &Opening,
     promised: Guarantee,
     attempt: AttemptId,
-    workers: u16,
+    status: &Status,
     restored: Option<CheckpointId>,
 ) -> Value {
     let checkpoints = opening
@@ -44,7 +43,7 @@ fn begun(
         .map(|directory| json!({"dir": directory, "mode": opening.mode, "interval_ms": millis(opening.interval)}));
     let mut event = json!({
         "event": if restored.is_some() { "restored" } else { "started" },
-        "job": opening.job, "attempt": attempt, "workers": workers,
+        "job": opening.job, "attempt": attempt, "try": status.restarts + 1, "workers": status.workers,
         "guarantee": promised, "checkpoints": checkpoints,
     });
     if let (Some(checkpoint), Some(fields)) = (restored, event.as_object_mut()) {
@@ -58,7 +57,7 @@ pub(super) fn end(result: &Result<Report>) -> Value {
         Ok(report) => json!({
             "event": "finished", "ended": ended(report.ended), "checkpoint": report.checkpoint,
             "records_in": report.records_in, "records_out": report.records_out,
-            "restarts": report.restarts, "skipped": report.skipped,
+            "restarts": report.restarts, "skipped": report.skipped, "ignored": report.ignored,
         }),
         Err(error) => json!({
             "event": "failed", "error": error.to_string(), "operator": error.operator(),
@@ -76,6 +75,7 @@ fn ended(ended: Ended) -> &'static str {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+/// With a fraction, as all times in JSON.
+fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1_000.0
 }

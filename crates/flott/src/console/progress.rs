@@ -44,8 +44,12 @@ impl Progress {
             }
             _ => "no checkpoint yet".to_owned(),
         };
+        let skipped = match status.skipped.values().sum::<u64>() {
+            0 => String::new(),
+            skipped => format!(" | skipped {skipped}"),
+        };
         Some(format!(
-            "in {}/s out {}/s | {checkpoint} | restarts {}",
+            "in {}/s out {}/s | {checkpoint} | restarts {}{skipped}",
             rate(status.records_in, records_in),
             rate(status.records_out, records_out),
             status.restarts

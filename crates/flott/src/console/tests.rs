@@ -3,7 +3,7 @@
 use super::*;
 use crate::run::CheckpointStatus;
 use flott_checkpoint::guarantee::{Path, of_path};
-use flott_checkpoint::{AttemptId, CheckpointId, Guarantee};
+use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee};
 use std::collections::BTreeMap;
 
 fn opening(transactional: bool, checkpoint_dir: Option<&str>) -> Opening {
@@ -27,7 +27,7 @@ fn status() -> Status {
 fn the_start_says_guarantee_and_warnings() {
     let lines = opening_lines(&opening(false, Some("ck")), &status()).join("\n");
     for words in [
-        "attempt 3 with 2 workers, started from nothing",
+        "attempt 1 of this process, with 2 workers, started from nothing",
         "aligned, each 1s, in ck",
         "guarantee: at-least-once",
         "lines -> out: at-least-once, because sink out cannot take back",
@@ -44,7 +44,7 @@ fn the_start_says_guarantee_and_warnings() {
 fn a_restart_does_not_repeat_the_whole_start() {
     let restarted = Status { restarts: 1, restored: Some(CheckpointId(7)), ..status() };
     let lines = opening_lines(&opening(true, Some("ck")), &restarted);
-    assert_eq!(lines, ["counting: attempt 3 with 2 workers, restored from checkpoint 7"]);
+    assert_eq!(lines, ["counting: attempt 2 of this process, with 2 workers, restored from checkpoint 7"]);
 }
 
 #[test]
@@ -56,13 +56,47 @@ fn the_end_says_where_the_output_is_and_what_was_skipped() {
         records_out: 4,
         restarts: 0,
         skipped: BTreeMap::from([("try_map after lines".to_owned(), 3)]),
+        ignored: Dropped::default(),
     };
     let lines = closing_lines(&opening(true, Some("ck")), &report);
     let expected = [
+        "warning: nothing was read or computed: the job had finished before this start",
         "finished at checkpoint 9, output in counts; --restore none --overwrite starts over",
         "warning: `try_map after lines` skipped 3 records",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn ignored_messages_are_shown_if_there_are_unexpected_ones() {
+    let report = |ignored| Report {
+        ended: Ended::Finished,
+        checkpoint: None,
+        records_in: 0,
+        records_out: 0,
+        restarts: 0,
+        skipped: BTreeMap::new(),
+        ignored,
+    };
+    let expected = Dropped { repeated: 7, ..Dropped::default() };
+    assert_eq!(closing_lines(&opening(true, None), &report(expected)).len(), 1, "workers repeat themselves by plan");
+    let odd = report(Dropped { late: 2, foreign: 1, repeated: 7 });
+    let lines = closing_lines(&opening(true, None), &odd).join("");
+    assert!(lines.contains("2 late, 1 foreign, 7 repeated"), "{lines}");
+    assert_eq!(json::end(&Ok(odd))["ignored"]["foreign"], 1);
+}
+
+#[test]
+fn events_tell_the_attempt_of_the_log_from_the_try_of_the_process_and_times_in_milliseconds() {
+    let status = Status { restarts: 1, skipped: BTreeMap::from([("a".to_owned(), 2)]), ..status() };
+    let of = |event: &JobEvent| json::event(&opening(true, Some("ck")), Guarantee::ExactlyOnce, event, &status);
+    let started = of(&JobEvent::Started { attempt: AttemptId(9), workers: 2 });
+    assert_eq!((&started["attempt"], &started["try"], &started["workers"]), (&9.into(), &2.into(), &2.into()));
+    assert_eq!(started["checkpoints"]["interval_ms"], 1_000.0);
+    let (mode, duration) = (Mode::Aligned, Duration::from_micros(1_500));
+    let completed = of(&JobEvent::Completed { id: CheckpointId(1), mode, duration, bytes: 1 });
+    assert_eq!(completed["duration_ms"], 1.5);
+    assert_eq!(of(&JobEvent::Progress { records_in: 1, records_out: 1 })["skipped"]["a"], 2);
 }
 
 #[test]
@@ -77,6 +111,9 @@ fn the_progress_line_is_that_of_the_contract() {
     let line = progress.line(at(10), &status, false);
     assert_eq!(line.as_deref(), Some("in 1.2M/s out 900.0k/s | checkpoint 42 ok 18 ms, 3 s ago | restarts 0"));
     assert_eq!(progress.line(at(11), &status, false), None, "once in 10 s");
+    let status = Status { skipped: BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 3)]), ..status };
+    let line = progress.line(at(20), &status, false).unwrap_or_default();
+    assert!(line.ends_with("| restarts 0 | skipped 5"), "{line}");
 }
 
 #[test]
@@ -88,6 +125,7 @@ fn a_stop_promises_to_go_on_only_from_a_checkpoint() {
         records_out: 4,
         restarts: 0,
         skipped: BTreeMap::new(),
+        ignored: Dropped::default(),
     };
     let with = closing_lines(&opening(true, Some("ck")), &stopped(Some(CheckpointId(9)))).join("");
     assert!(with.contains("stopped at checkpoint 9") && with.contains("goes on from there"), "{with}");

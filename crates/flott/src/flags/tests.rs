@@ -92,6 +92,19 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
 }
 
 #[test]
+fn the_version_is_that_of_flott_and_of_the_job_if_it_tells() {
+    #[derive(Args, Debug)]
+    #[command(version = "7.8.9")]
+    struct Told {}
+    let version = |command: Command| command.render_version();
+    let flott = env!("CARGO_PKG_VERSION");
+    assert_eq!(version(command::<NoArguments>("job")), format!("job (flott {flott})\n"));
+    assert_eq!(version(command::<Told>("job")), format!("job 7.8.9 (flott {flott})\n"));
+    let error = parse::<Told>("job", vec!["job".into(), "--version".into()]).unwrap_err();
+    assert_eq!(error.kind(), clap::error::ErrorKind::DisplayVersion);
+}
+
+#[test]
 fn the_command_line_is_well_formed() {
     command::<Own>("job").debug_assert();
 }

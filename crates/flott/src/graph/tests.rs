@@ -6,6 +6,7 @@ use flott_runtime::error::ErrorKind;
 use flott_runtime::plan::{Partitioning, Plan};
 use flott_runtime::sink::{Committer, Sink, SinkContext, SinkWriter};
 use flott_runtime::source::{BoxedReader, Source, SourceContext};
+use flott_runtime::time::Time;
 use std::sync::Arc;
 
 /// A source that is only planned, never opened.
@@ -43,7 +44,7 @@ impl<T: Send + 'static> Sink<T> for PlannedSink {
 }
 
 impl<T> SinkWriter<T> for NoWriter {
-    fn write(&mut self, _: T) -> crate::Result<()> {
+    fn write(&mut self, _: T, _: Time) -> crate::Result<()> {
         Ok(())
     }
     fn seal(&mut self, _: flott_checkpoint::CheckpointId) -> Option<flott_runtime::sink::Sealed> {

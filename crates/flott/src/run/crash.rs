@@ -10,6 +10,7 @@ use flott_runtime::io::files::OsFiles;
 use flott_runtime::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
 use flott_runtime::layout::{Name, parse};
 use flott_runtime::manifest::Manifest;
+use flott_runtime::testing::CrashPoint as Point;
 use rustix::process::{Signal, getpid, kill_process};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,49 +18,25 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A moment in the life of a job.
+/// What the environment asks to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Point {
-    BeforeStart,
-    AfterStart,
-    BeforeAck,
-    AfterLastAck,
-    AfterManifest,
-    AfterLogSlot,
-    BetweenCommits,
-    BetweenLinkAndUnlink,
-    AfterFinalSlot,
-    DuringRestore,
-    DuringCollection,
+enum Wish {
+    At(Point),
     /// Before the n-th request to the storage, counted from 1.
     Step(u64),
 }
 
-const NAMED: [(&str, Point); 11] = [
-    ("BeforeStart", Point::BeforeStart),
-    ("AfterStart", Point::AfterStart),
-    ("BeforeAck", Point::BeforeAck),
-    ("AfterLastAck", Point::AfterLastAck),
-    ("AfterManifest", Point::AfterManifest),
-    ("AfterLogSlot", Point::AfterLogSlot),
-    ("BetweenCommits", Point::BetweenCommits),
-    ("BetweenLinkAndUnlink", Point::BetweenLinkAndUnlink),
-    ("AfterFinalSlot", Point::AfterFinalSlot),
-    ("DuringRestore", Point::DuringRestore),
-    ("DuringCollection", Point::DuringCollection),
-];
-
-impl FromStr for Point {
+impl FromStr for Wish {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Point> {
-        if let Some((_, point)) = NAMED.iter().find(|(name, _)| *name == text) {
-            return Ok(*point);
+    fn from_str(text: &str) -> Result<Wish> {
+        if let Some(point) = Point::ALL.iter().find(|point| point.name() == text) {
+            return Ok(Wish::At(*point));
         }
         let step =
             text.strip_prefix("Step(").and_then(|rest| rest.strip_suffix(')')).and_then(|step| step.parse().ok());
-        step.map(Point::Step).ok_or_else(|| {
-            let known: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+        step.map(Wish::Step).ok_or_else(|| {
+            let known: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
             Error::refused(format!("`{text}` is no crash point; known are {} and Step(n)", known.join(", ")))
         })
     }
@@ -67,7 +44,7 @@ impl FromStr for Point {
 
 /// Watches what passes by, and does what the environment asked for.
 pub(super) struct Crash {
-    point: Point,
+    wish: Wish,
     signal: Signal,
     done: AtomicBool,
     requests: AtomicU64,
@@ -86,11 +63,15 @@ impl Crash {
             return Ok(None);
         };
         let (done, requests) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Some(Arc::new(Crash { point: text.parse()?, signal, done, requests, final_checkpoint: Mutex::new(None) })))
+        Ok(Some(Arc::new(Crash { wish: text.parse()?, signal, done, requests, final_checkpoint: Mutex::new(None) })))
     }
 
     fn reached(&self, point: Point) {
-        if self.point == point && !self.done.swap(true, Ordering::SeqCst) {
+        self.come_to(Wish::At(point));
+    }
+
+    fn come_to(&self, here: Wish) {
+        if self.wish == here && !self.done.swap(true, Ordering::SeqCst) {
             let _ = kill_process(getpid(), self.signal);
             // Any thread may be the one that takes the signal and stops all; until it has, this one would run on.
             while is_pending(self.signal) {
@@ -101,7 +82,7 @@ impl Crash {
     }
 
     pub(super) fn before_request(&self, request: &StorageRequest) {
-        self.reached(Point::Step(self.requests.fetch_add(1, Ordering::SeqCst) + 1));
+        self.come_to(Wish::Step(self.requests.fetch_add(1, Ordering::SeqCst) + 1));
         match request {
             StorageRequest::Create { path, bytes } => match parse(path) {
                 Some(Name::Slot(_)) if is_start(bytes) => self.reached(Point::BeforeStart),

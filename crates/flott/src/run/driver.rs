@@ -152,6 +152,7 @@ impl Driver {
         }
         let mut outbox = ManagerOutbox::default();
         self.manager.on(now, event, &mut outbox);
+        self.shared.on_ignored(self.manager.dropped());
         self.obey(now, outbox)
     }
 
@@ -176,6 +177,9 @@ impl Driver {
         for event in outbox.events {
             let status = self.shared.on_event(&event);
             self.teller.tell(now, event, status);
+        }
+        for (request, answer) in outbox.answers {
+            self.shared.answer(request, answer);
         }
         for (ticket, request) in outbox.storage {
             let reply = self.store.serve(request);

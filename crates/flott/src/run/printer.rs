@@ -28,6 +28,8 @@ pub(super) struct Printer {
     filled: Condvar,
     /// Something was written, or is not going to be.
     written: Condvar,
+    /// Events stand beside the lines.
+    json: bool,
 }
 
 #[derive(Default)]
@@ -55,8 +57,8 @@ impl Printing {
     ///
     /// # Errors
     /// If there can be no more threads.
-    pub(super) fn start() -> Result<(Arc<Printer>, Printing)> {
-        let (printer, written) = Printer::start(std::io::stdout())?;
+    pub(super) fn start(json: bool) -> Result<(Arc<Printer>, Printing)> {
+        let (printer, written) = Printer::start(std::io::stdout(), json)?;
         Ok((Arc::clone(&printer), Printing { printer, written: Some(written) }))
     }
 
@@ -86,8 +88,9 @@ impl Printer {
     ///
     /// # Errors
     /// If there can be no more threads.
-    pub(super) fn start(to: impl Write + Send + 'static) -> Result<(Arc<Printer>, Written)> {
-        let printer = Arc::new(Printer { queue: Mutex::default(), filled: Condvar::new(), written: Condvar::new() });
+    pub(super) fn start(to: impl Write + Send + 'static, json: bool) -> Result<(Arc<Printer>, Written)> {
+        let printer =
+            Arc::new(Printer { queue: Mutex::default(), filled: Condvar::new(), written: Condvar::new(), json });
         let (done, written) = oneshot::channel();
         let theirs = Arc::clone(&printer);
         OsThreads.spawn(
@@ -182,6 +185,10 @@ impl Stdout for Printer {
         queue.taken_in += u64::try_from(text.len()).unwrap_or(u64::MAX);
         drop(queue);
         self.filled.notify_all();
+    }
+
+    fn wants_objects(&self) -> bool {
+        self.json
     }
 
     fn flush(&self) -> Result<()> {

@@ -1,11 +1,12 @@
 //! What is known about a run while it goes on, and when it is over.
 
-use flott_checkpoint::{AttemptId, CheckpointId};
+use flott_checkpoint::{AttemptId, CheckpointId, Dropped, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{JobEvent, Outcome};
 use flott_runtime::operator::try_map::Skipped;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct Status {
     pub restored: Option<CheckpointId>,
     /// Restarts in this process.
     pub restarts: u64,
+    /// Records that `OnError::Skip` has left out in this process so far, by operator; as [`Report::skipped`].
+    pub skipped: BTreeMap<String, u64>,
     /// The newest completed checkpoint of this process.
     pub last_checkpoint: Option<CheckpointStatus>,
     /// Completed checkpoints of this process.
@@ -79,6 +82,9 @@ pub struct Report {
     /// Records that `OnError::Skip` left out, by operator; only operators that skipped any. Counts the records that were
     /// seen again after a restart twice.
     pub skipped: BTreeMap<String, u64>,
+    /// Messages about checkpoints that were ignored, in this process. They are harmless; many late or foreign ones show that
+    /// something delays or repeats mail.
+    pub ignored: Dropped,
 }
 
 /// What ended a job without an error.
@@ -104,11 +110,25 @@ pub(crate) struct Shared {
 struct State {
     status: Status,
     result: Option<Result<Report>>,
+    ignored: Dropped,
+    /// Who waits for a checkpoint.
+    asking: BTreeMap<RequestId, Asking>,
+    requests: u64,
 }
+
+/// Where the answer to a request for a checkpoint goes.
+type Asking = Sender<Result<CheckpointId>>;
 
 impl Shared {
     pub(crate) fn new(skipped: Vec<Skipped>) -> Shared {
-        Shared { state: Mutex::new(State { status: Status::default(), result: None }), over: Condvar::new(), skipped }
+        let state = State {
+            status: Status::default(),
+            result: None,
+            ignored: Dropped::default(),
+            asking: BTreeMap::new(),
+            requests: 0,
+        };
+        Shared { state: Mutex::new(state), over: Condvar::new(), skipped }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -137,6 +157,35 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
     }
 
+    /// Somebody asks for a checkpoint: the number of the request, and where its answer comes.
+    ///
+    /// # Errors
+    /// If the job is over.
+    pub(crate) fn ask(&self) -> Result<(RequestId, Receiver<Result<CheckpointId>>)> {
+        let mut state = self.lock();
+        if let Some(result) = &state.result {
+            return Err(over(result));
+        }
+        state.requests += 1;
+        let request = RequestId(state.requests);
+        let (asking, answer) = channel();
+        state.asking.insert(request, asking);
+        Ok((request, answer))
+    }
+
+    /// The answer to a request.
+    pub(crate) fn answer(&self, request: RequestId, answer: Result<CheckpointId>) {
+        if let Some(asking) = self.lock().asking.remove(&request) {
+            // Whoever does not wait any more does not care.
+            let _ = asking.send(answer);
+        }
+    }
+
+    /// Messages that were ignored so far.
+    pub(crate) fn on_ignored(&self, ignored: Dropped) {
+        self.lock().ignored = ignored;
+    }
+
     pub(crate) fn on_stop(&self) {
         self.lock().status.phase = Phase::Stopping;
     }
@@ -145,6 +194,7 @@ impl Shared {
     pub(crate) fn on_event(&self, event: &JobEvent) -> Status {
         let mut state = self.lock();
         let status = &mut state.status;
+        status.skipped = self.skipped();
         match event {
             JobEvent::Started { attempt, workers } => status.begin(*attempt, *workers, None),
             JobEvent::Restored { attempt, checkpoint, workers } => status.begin(*attempt, *workers, Some(*checkpoint)),
@@ -170,7 +220,7 @@ impl Shared {
 
     /// What the end would be.
     pub(crate) fn preview(&self, outcome: &Outcome) -> Result<Report> {
-        self.report(&self.lock().status, outcome.clone())
+        self.report(&self.lock(), outcome.clone())
     }
 
     /// The end; the first one counts.
@@ -179,14 +229,17 @@ impl Shared {
         if let Some(result) = &state.result {
             return result.clone();
         }
-        let result = self.report(&state.status, outcome);
+        let result = self.report(&state, outcome);
         state.status.phase = Phase::Ended;
+        for asking in std::mem::take(&mut state.asking).into_values() {
+            let _ = asking.send(Err(over(&result)));
+        }
         state.result = Some(result.clone());
         self.over.notify_all();
         result
     }
 
-    fn report(&self, status: &Status, outcome: Outcome) -> Result<Report> {
+    fn report(&self, state: &State, outcome: Outcome) -> Result<Report> {
         let (ended, checkpoint) = match outcome {
             Outcome::Finished { checkpoint, before: false } => (Ended::Finished, checkpoint),
             Outcome::Finished { checkpoint, before: true } => (Ended::FinishedBefore, checkpoint),
@@ -194,12 +247,26 @@ impl Shared {
             Outcome::Cancelled => (Ended::Cancelled, None),
             Outcome::Failed(error) => return Err(error),
         };
-        let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
-        let skipped =
-            counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect();
-        let Status { records_in, records_out, restarts, .. } = *status;
-        Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped })
+        let Status { records_in, records_out, restarts, .. } = state.status;
+        let (skipped, ignored) = (self.skipped(), state.ignored);
+        Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped, ignored })
     }
+
+    fn skipped(&self) -> BTreeMap<String, u64> {
+        let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
+        counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
+    }
+}
+
+/// Why a job that is over takes no checkpoint.
+fn over(result: &Result<Report>) -> Error {
+    let how = match result {
+        Ok(Report { ended: Ended::Finished | Ended::FinishedBefore, .. }) => "has finished".to_owned(),
+        Ok(Report { ended: Ended::Stopped, .. }) => "was stopped".to_owned(),
+        Ok(Report { ended: Ended::Cancelled, .. }) => "was cancelled".to_owned(),
+        Err(error) => format!("has failed: {error}"),
+    };
+    Error::failed(format!("no checkpoint was taken: the job {how}"))
 }
 
 impl Status {

@@ -4,6 +4,13 @@ use super::*;
 use crate::prelude::*;
 use std::collections::BTreeMap;
 
+mod collections;
+mod commutative;
+mod expiring;
+mod sides;
+mod timers;
+mod two_inputs;
+
 /// Counts by key; every record of a key comes out with its running count.
 fn counting(out: &MemorySink<(u64, u64)>, records: u64) -> Job {
     let job = Job::new("counting");

@@ -273,6 +273,27 @@ impl Process {
         kill_process(pid, signal).expect("it lives");
     }
 
+    /// Like [`Process::interrupt`], if it has not ended.
+    pub(crate) fn interrupt_if_it_lives(&mut self) {
+        if !self.has_ended() {
+            self.interrupt();
+        }
+    }
+
+    /// SIGINT and SIGTERM.
+    pub(crate) fn two_signals(&self) {
+        self.interrupt();
+        self.terminate();
+    }
+
+    /// Does something to it while it is stopped, then lets it go on.
+    pub(crate) fn stop_and_go_on(&mut self, what: impl FnOnce(&Process)) {
+        self.signal(Signal::STOP);
+        self.await_stop();
+        what(self);
+        self.go_on();
+    }
+
     pub(crate) fn interrupt(&self) {
         self.signal(Signal::INT);
     }

@@ -5,15 +5,17 @@
 //! meanwhile. Between a slot and its manifest the pins are listed again, for a reader may have pinned the checkpoint while
 //! its slot was still there.
 
-use super::Memory;
 use super::plan::{self, Garbage, Sight};
+use super::{Memory, Unreadable};
 use crate::history::{self, HistoryEntry, HistoryKey, Seen};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
 use crate::pin::Pin;
 use crate::time::Time;
-use flott_checkpoint::{Batch, CollectAction, CollectEvent, Collection, InUse, Kind, LogEntry, Slot};
+use flott_checkpoint::{
+    Batch, CheckpointId, CollectAction, CollectEvent, Collection, EntryError, InUse, Kind, LogEntry, Slot,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Orphans and history entries that are deleted after one look at the log.
@@ -144,33 +146,37 @@ impl Run {
             (Ask::History, StorageReply::Listed(objects)) => self.history = keys(objects),
             (Ask::Pin(path), StorageReply::Read(bytes)) => match Pin::decode(&path, &bytes) {
                 Ok(pin) => drop(self.in_use.pins.insert(pin.checkpoint)),
-                Err(error) => return Some(End::Incomplete(format!("nothing is collected: {error}"))),
+                Err(error) => drop(self.sight.damaged_pins.insert(path, error.to_string())),
             },
             // Let go meanwhile.
             (Ask::Pin(_), StorageReply::NotFound) => {}
-            (Ask::Slot(slot), StorageReply::Read(bytes)) => {
-                match LogEntry::decode(&bytes).and_then(|entry| entry.check_slot(slot).map(|()| entry)) {
-                    Ok(entry) => drop(memory.entries.insert(slot, entry)),
-                    Err(error) => {
-                        let path = layout::slot(slot);
-                        return Some(End::Incomplete(format!(
-                            "nothing is collected, because {path} is unusable: {error}"
-                        )));
-                    }
-                }
+            (Ask::Pin(path), StorageReply::Failed(why) | StorageReply::Obstructed(why)) => {
+                self.sight.damaged_pins.insert(path, why);
+            }
+            (Ask::Slot(slot), StorageReply::Read(bytes)) => match LogEntry::read(slot, &bytes) {
+                Ok(entry) => drop(memory.entries.insert(slot, entry)),
+                Err(error) => drop(self.sight.damaged_slots.insert(slot, error.to_string())),
+            },
+            (Ask::Slot(slot), StorageReply::Failed(why) | StorageReply::Obstructed(why)) => {
+                self.sight.damaged_slots.insert(slot, why);
             }
             (Ask::Manifest(slot, path), StorageReply::Read(bytes)) => learn(slot, &path, &bytes, memory),
             (Ask::Manifest(slot, path), StorageReply::NotFound) => {
-                know(slot, Err(format!("{path} is missing")), memory)
+                know(slot, Err(Unreadable { missing: true, why: format!("{path} is missing") }), memory)
+            }
+            (Ask::Manifest(slot, _), StorageReply::Failed(why) | StorageReply::Obstructed(why)) => {
+                know(slot, Err(Unreadable { missing: false, why }), memory);
             }
             (Ask::Probe, StorageReply::Listed(objects)) => self.probed(&objects, memory),
-            (Ask::Above(slot), StorageReply::Read(bytes)) => match LogEntry::decode(&bytes) {
+            (Ask::Above(slot), StorageReply::Read(bytes)) => match LogEntry::read(slot, &bytes) {
                 Ok(entry) => {
                     self.foreign |= entry.attempt() != memory.attempt;
                     memory.entries.insert(slot, entry);
                 }
-                Err(_) => self.foreign = true,
+                Err(EntryError::Newer { .. }) => self.foreign = true,
+                Err(error) => return Some(End::Incomplete(unusable(slot, &error.to_string()))),
             },
+            (Ask::Above(slot), StorageReply::Obstructed(what)) => return Some(End::Incomplete(unusable(slot, &what))),
             // A head is deleted only by a newer attempt, which has a higher one.
             (Ask::Above(_), StorageReply::NotFound) => self.foreign = true,
             (Ask::OldEntry(key), StorageReply::Read(bytes)) => {
@@ -220,15 +226,14 @@ impl Run {
                 self.ask_manifests(memory);
                 self.phase = Phase::ReadingManifests;
             }
-            Phase::ReadingManifests => match plan::sort(&self.sight, memory, &self.in_use) {
-                Err(reason) => return Some(End::Incomplete(reason)),
-                Ok(garbage) => {
-                    let mut collection = Collection::new(&garbage.retention, memory.attempt, garbage.highest);
-                    let action = collection.begin();
-                    self.phase = Phase::Checkpoints(Box::new(garbage), collection, action);
-                    self.obey(action);
-                }
-            },
+            Phase::ReadingManifests => {
+                let mut garbage = plan::sort(&self.sight, memory, &self.in_use);
+                self.failed = garbage.held.take();
+                let mut collection = Collection::new(&garbage.retention, memory.attempt, garbage.highest);
+                let action = collection.begin();
+                self.phase = Phase::Checkpoints(Box::new(garbage), collection, action);
+                self.obey(action);
+            }
             Phase::Checkpoints(garbage, collection, action) => {
                 if let CollectAction::Delete(Batch::Slot(slot)) = action {
                     memory.forget(slot);
@@ -339,16 +344,21 @@ fn learn(slot: Slot, path: &str, bytes: &[u8], memory: &mut Memory) {
         }
         _ => Manifest::decode(path, bytes).map_err(|error| error.to_string()),
     };
+    let manifest = manifest.map_err(|why| Unreadable { missing: false, why });
     know(slot, manifest.map(|manifest| (manifest.base.map(|base| base.id), manifest.kind == Kind::Savepoint)), memory);
 }
 
-fn know(slot: Slot, learnt: Result<(Option<flott_checkpoint::CheckpointId>, bool), String>, memory: &mut Memory) {
+fn know(slot: Slot, learnt: Result<(Option<CheckpointId>, bool), Unreadable>, memory: &mut Memory) {
     let Some(mut recorded) = memory.entries.get(&slot).and_then(|entry| plan::recorded(slot, entry)) else { return };
     let readable = learnt.map(|(base, savepoint)| {
         recorded.base = base;
         recorded.savepoint = savepoint;
     });
     memory.recorded.insert(slot, (recorded, readable));
+}
+
+fn unusable(slot: Slot, why: &str) -> String {
+    format!("nothing more is collected, because {} is unusable: {why}", layout::slot(slot))
 }
 
 fn keys(objects: Vec<(String, u64)>) -> Vec<HistoryKey> {

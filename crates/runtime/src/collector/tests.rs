@@ -194,6 +194,24 @@ async fn orphans_of_dead_attempts_go_and_what_is_being_written_stays() {
 }
 
 #[tokio::test]
+async fn what_a_dead_attempt_wrote_under_the_id_of_a_savepoint_goes() {
+    let mut job = full_checkpoints(1).await;
+    job.unrecorded().await;
+    job.start(Some(CheckpointId(1))).await;
+    // Recorded ids never repeat, but an unrecorded one is tried again.
+    job.put("manifests/3-1.json", "of the dead attempt".into()).await;
+    job.put("data/1/3-0.seg", "of the dead attempt".into()).await;
+    assert_eq!(job.checkpoint(Kind::Savepoint, None).await, CheckpointId(3));
+    let mut bench = Bench::new(job);
+    bench.job.checkpoint(Kind::Checkpoint, None).await;
+    bench.collect(3).await;
+    for gone in ["manifests/3-1.json", "data/1/3-0.seg", "manifests/2-1.json"] {
+        assert!(bench.deletions.contains(&gone.to_owned()), "{gone}: {:?}", bench.deletions);
+    }
+    assert!(bench.job.get("manifests/3-3.json").await.is_some(), "the savepoint itself stays");
+}
+
+#[tokio::test]
 async fn an_abandoned_branch_stays_until_the_new_one_has_a_checkpoint() {
     let mut job = full_checkpoints(4).await;
     job.start(Some(CheckpointId(2))).await;
@@ -271,22 +289,89 @@ async fn a_failed_deletion_is_reported_and_made_up_for_by_the_next_run() {
     }
 }
 
-#[tokio::test]
-async fn a_damaged_entry_or_a_needed_unreadable_manifest_stops_the_run_before_any_deletion() {
-    for (path, part) in [("log/4.json", "log/4.json is unusable"), ("manifests/3-1.json", "checkpoint 3 is needed")] {
-        let mut bench = Bench::new(full_checkpoints(3).await);
-        bench.job.storage.serve(StorageRequest::Delete { path: path.to_owned() }).await;
-        bench.job.put(path, "not what it was".into()).await;
-        match bench.collect(1).await {
-            Collected::Incomplete { deleted: 0, reason } => assert!(reason.contains(part), "{reason}"),
-            other => panic!("{path}: {other:?}"),
+/// Something else in the place of an object.
+async fn spoil(bench: &Bench, path: &str) {
+    bench.job.storage.serve(StorageRequest::Delete { path: path.to_owned() }).await;
+    bench.job.put(path, "not what it was".into()).await;
+}
+
+#[track_caller]
+fn incomplete(end: &Collected, expected: u64, part: &str) {
+    match end {
+        Collected::Incomplete { deleted, reason } => {
+            assert!(reason.contains(part), "`{part}` is not in: {reason}");
+            assert_eq!(*deleted, expected, "{reason}");
         }
+        other => panic!("{other:?}"),
     }
-    // One that nobody needs does not keep the rest.
+}
+
+/// The checkpoints of which slot, manifest and blobs are there.
+async fn whole_ones(job: &SampleJob) -> Vec<u64> {
+    let paths: BTreeSet<String> = job.paths().await.into_iter().collect();
+    let of = |id: u64| {
+        let (id, attempt) = (CheckpointId(id), AttemptId(1));
+        let segments = [0, 1].map(|worker| layout::segment(attempt, id, worker));
+        [layout::slot(Slot(id.0 + 1)), layout::manifest(id, attempt)].into_iter().chain(segments)
+    };
+    (1..10).filter(|id| of(*id).all(|path| paths.contains(&path))).collect()
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_holds_what_it_may_stand_for_and_nothing_else() {
+    // What is spoiled of five checkpoints, of which one is retained; what stays; what the user is told.
+    let cases: [(&str, &[u64], &str); 6] = [
+        ("log/6.json", &[1, 2, 3, 4, 5], "every checkpoint is kept, because log/6.json is unusable"),
+        ("log/4.json", &[1, 2, 3, 5], "all before checkpoint 4 are kept, because log/4.json is unusable"),
+        ("log/1.json", &[5], "all before checkpoint 1 are kept, because log/1.json is unusable"),
+        ("manifests/5-1.json", &[1, 2, 3, 4, 5], "checkpoint 5 is needed and what it builds on is not known"),
+        ("manifests/2-1.json", &[2, 5], "checkpoint 2 is kept, because nobody knows what it is: manifests/2-1.json"),
+        ("pins/junk", &[1, 2, 3, 4, 5], "all up to checkpoint 5 are kept, because pins/junk may hold any of them"),
+    ];
+    for (path, stays, text) in cases {
+        let mut bench = Bench::new(full_checkpoints(5).await);
+        spoil(&bench, path).await;
+        let gone = 4 * (5 - stays.len() as u64);
+        incomplete(&bench.collect(1).await, gone, text);
+        assert_eq!(whole_ones(&bench.job).await, stays, "{path}");
+        incomplete(&bench.collect(1).await, 0, path);
+    }
+}
+
+#[tokio::test]
+async fn a_pin_that_cannot_be_read_does_not_hold_what_came_after_it() {
     let mut bench = Bench::new(full_checkpoints(3).await);
-    bench.job.storage.serve(StorageRequest::Delete { path: "manifests/1-1.json".to_owned() }).await;
-    bench.job.put("manifests/1-1.json", "not what it was".into()).await;
+    spoil(&bench, "pins/junk").await;
+    incomplete(&bench.collect(1).await, 0, "pins/junk");
+    for _ in 0..3 {
+        bench.job.checkpoint(Kind::Checkpoint, None).await;
+    }
+    incomplete(&bench.collect(1).await, 2 * 4, "pins/junk");
+    assert_eq!(whole_ones(&bench.job).await, [1, 2, 3, 6]);
+    bench.job.storage.serve(StorageRequest::Delete { path: "pins/junk".to_owned() }).await;
+    assert_eq!(bench.collect(1).await, Collected::Done { deleted: 3 * 4 });
+}
+
+#[tokio::test]
+async fn an_entry_that_a_late_write_brought_back_goes_again() {
+    let mut bench = Bench::new(full_checkpoints(3).await);
+    let void = bench.job.get("log/2.json").await.expect("it is there");
     assert_eq!(bench.collect(1).await, Collected::Done { deleted: 8 });
+    bench.job.put("log/2.json", void).await;
+    assert_eq!(bench.collect(1).await, Collected::Done { deleted: 2 }, "the slot, and a manifest that is not there");
+    assert!(bench.job.get("log/2.json").await.is_none());
+}
+
+#[tokio::test]
+async fn an_entry_copied_above_the_head_stops_the_run_and_is_no_fence() {
+    let mut bench = Bench::new(full_checkpoints(3).await);
+    let copy = bench.job.get("log/2.json").await.expect("it is there");
+    bench.begin(1);
+    bench.until_deletion_of("manifests/").await;
+    bench.job.put("log/5000.json", copy).await;
+    incomplete(&bench.finish().await, 2, "nothing more is collected, because log/5000.json is unusable");
+    bench.job.storage.serve(StorageRequest::Delete { path: "log/5000.json".to_owned() }).await;
+    assert_eq!(bench.collect(1).await, Collected::Done { deleted: 6 });
 }
 
 #[tokio::test]

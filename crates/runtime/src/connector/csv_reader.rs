@@ -4,32 +4,50 @@
 //! without one, the first record), wherever it starts, so one that resumes knows names and number of columns like one that
 //! did not.
 
+use super::csv_header;
 use super::file_bytes::{FileBytes, MAX_RECORD_BYTES};
 use super::file_source::{FilePosition, FileSource, TimestampOf};
 use crate::error::{Error, Result};
+use crate::operator::try_map::OnError;
 use crate::record::Record;
 use crate::source::{Next, SplitReader};
 use crate::time::{Time, Timestamp};
 use csv::ByteRecord;
 use csv_core::ReadRecordResult;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// CSV records of type `T`, and how they are written.
 pub struct Csv<T> {
     delimiter: u8,
     headers: bool,
     timestamp: Option<TimestampOf<T>>,
+    on_error: OnError,
+    /// Records left out in this process, over all readers of the source.
+    skipped: Arc<AtomicU64>,
 }
 
 impl<T> Default for Csv<T> {
     fn default() -> Self {
-        Csv { delimiter: b',', headers: true, timestamp: None }
+        Csv { delimiter: b',', headers: true, timestamp: None, on_error: OnError::Fail, skipped: Arc::default() }
     }
 }
 
 impl<T> Clone for Csv<T> {
     fn clone(&self) -> Self {
-        Csv { delimiter: self.delimiter, headers: self.headers, timestamp: self.timestamp.clone() }
+        Csv { timestamp: self.timestamp.clone(), skipped: Arc::default(), ..*self }
+    }
+}
+
+impl<T> Csv<T> {
+    /// The same, with the same counter; a clone is for another source and counts for itself.
+    fn share(&self) -> Self {
+        Csv { skipped: Arc::clone(&self.skipped), ..self.clone() }
+    }
+
+    /// The counter of what is left out, if anything may be.
+    pub(super) fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        (self.on_error != OnError::Fail).then(|| Arc::clone(&self.skipped))
     }
 }
 
@@ -45,6 +63,15 @@ impl<T: Record> FileSource<Csv<T>> {
     #[must_use]
     pub fn headers(mut self, headers: bool) -> Self {
         self.format.headers = headers;
+        self
+    }
+
+    /// What happens to a record that cannot be read: one with another number of fields than the header, or with a field that
+    /// does not fit its type. [`OnError::Fail`] if not set: it ends the job. With [`OnError::Skip`] it is left out, counted,
+    /// and reported. Not for what makes a whole file unreadable: a header that lacks a column, a quote that never ends.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.format.on_error = on_error;
         self
     }
 
@@ -81,14 +108,14 @@ impl<T: Record> CsvReader<T> {
         split: &str,
         bytes: FileBytes,
         from: Option<FilePosition>,
-        format: Csv<T>,
+        format: &Csv<T>,
     ) -> Result<CsvReader<T>> {
         let place = from.map(|position| (position.offset, position.line));
         let parser = fresh_parser(format.delimiter);
         let mut reader = CsvReader {
             split: split.to_owned(),
             bytes,
-            format,
+            format: format.share(),
             parser,
             line: 1,
             record_line: 1,
@@ -117,6 +144,10 @@ impl<T: Record> CsvReader<T> {
         if self.read_record()? {
             self.columns = Some(self.record.len());
             if self.format.headers {
+                if let Some(fault) = csv_header::fault_of::<T>(&self.record) {
+                    let type_name = std::any::type_name::<T>();
+                    return Err(self.error(&format!("{fault} (a record is {type_name})")));
+                }
                 self.header = Some(self.record.clone());
             }
         }
@@ -199,8 +230,26 @@ impl<T: Record> CsvReader<T> {
         Err(self.error(&format!("the CSV record has {found} fields, {model} has {expected}")))
     }
 
+    fn parse(&mut self) -> Result<T> {
+        self.check_columns()?;
+        self.record.deserialize(self.header.as_ref()).map_err(|error| self.explain(&error))
+    }
+
+    /// What becomes of a record that cannot be read.
+    #[cold]
+    fn leave_out(&mut self, error: Error) -> Result<Next<T>> {
+        match self.format.on_error {
+            OnError::Fail => Err(error),
+            OnError::Skip => {
+                self.format.skipped.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(target: "flott", "left out: {error}");
+                Ok(Next::Skipped)
+            }
+        }
+    }
+
     fn error(&self, message: &str) -> Error {
-        Error::failed(message).at_position(format!("{}, line {}", self.split, self.record_line))
+        Error::invalid(message).at_position(format!("{}, line {}", self.split, self.record_line))
     }
 
     /// Says which column and value could not be read.
@@ -210,7 +259,11 @@ impl<T: Record> CsvReader<T> {
         };
         let cause = err.kind();
         let Some(index) = err.field().and_then(|field| usize::try_from(field).ok()) else {
-            return self.error(&format!("the CSV record does not fit {}: {cause}", std::any::type_name::<T>()));
+            let columns = self.header.iter().flatten().map(|name| format!("`{}`", String::from_utf8_lossy(name)));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            let columns = if columns.is_empty() { columns } else { format!(" (the columns are {columns})") };
+            let type_name = std::any::type_name::<T>();
+            return self.error(&format!("the CSV record does not fit {type_name}: {cause}{columns}"));
         };
         let name = self.header.as_ref().and_then(|header| header.get(index));
         let column = name.map_or_else(
@@ -220,7 +273,7 @@ impl<T: Record> CsvReader<T> {
         let value: String =
             String::from_utf8_lossy(self.record.get(index).unwrap_or_default()).chars().take(80).collect();
         let place = format!("{}, line {}, {column}", self.split, self.record_line);
-        Error::failed(format!("the value `{value}` cannot be read: {cause}")).at_position(place)
+        Error::invalid(format!("the value `{value}` cannot be read: {cause}")).at_position(place)
     }
 }
 
@@ -240,8 +293,10 @@ impl<T: Record> SplitReader for CsvReader<T> {
             self.bytes.check_unchanged()?;
             return Ok(Next::End);
         }
-        self.check_columns()?;
-        let record: T = self.record.deserialize(self.header.as_ref()).map_err(|error| self.explain(&error))?;
+        let record = match self.parse() {
+            Ok(record) => record,
+            Err(error) => return self.leave_out(error),
+        };
         let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
         Ok(Next::Record(record, timestamp))
     }

@@ -106,7 +106,11 @@ impl FileCommitter {
     fn publish(&self, part: &PartToken) -> Result<()> {
         let (pending, committed) = (self.directory.join(&part.pending), self.directory.join(&part.committed));
         let staged = match self.files.info(&pending) {
-            Ok(info) => info,
+            Ok(info) if info.is_file => info,
+            Ok(_) => {
+                return Err(Error::output_damaged(format!("staged output {} is no file", pending.display()))
+                    .hint("restore the file, or start over with `--restore none --overwrite`"));
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return self.check_committed(part, true),
             Err(error) => return Err(failed_at(&pending, "look at", &error)),
         };
@@ -122,10 +126,12 @@ impl FileCommitter {
         match self.files.link(&pending, &committed) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.check_committed(part, true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let info = self.files.info(&committed).map_err(|error| failed_at(&committed, "look at", &error))?;
-                if info.identity == staged.identity { Ok(()) } else { self.check_committed(part, false) }
-            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.files.info(&committed) {
+                Ok(info) if info.identity == staged.identity => Ok(()),
+                Ok(_) => self.check_committed(part, false),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => self.check_committed(part, false),
+                Err(error) => Err(failed_at(&committed, "look at", &error)),
+            },
             Err(error) => Err(failed_at(&committed, "link", &error)),
         }
     }
@@ -142,13 +148,25 @@ impl FileCommitter {
                 part.length,
                 part.xxh3
             ))
-            .hint("somebody else wrote it; move it away and start the job again")),
+            .hint(
+                "somebody else wrote it. If this checkpoint directory is a copy, or was copied: only one of the two may go on \
+                 with this output directory, give the other one its own (`--restore none` and another directory) and start \
+                 this one again. Else move the file away and start the job again",
+            )),
             Err(error) if error.kind() == io::ErrorKind::NotFound && missing => Err(Error::output_damaged(format!(
                 "output of a completed checkpoint is gone: neither {} nor {} is there",
                 committed.display(),
                 self.directory.join(&part.pending).display()
             ))
             .hint("put one of them back, or start over with `--restore none --overwrite`")),
+            // A link that leads nowhere is there and cannot be read; nor can what is no file. Neither heals.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput) => {
+                Err(Error::output_damaged(format!(
+                    "something that is no file stands in the place of output file {}",
+                    committed.display()
+                ))
+                .hint("move it away and start the job again"))
+            }
             Err(error) => Err(failed_at(&committed, "read", &error)),
         }
     }

@@ -52,7 +52,8 @@ impl<T: Display> Encoder<T> for LineFormat {
     }
 
     fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<()> {
-        writeln!(out, "{record}").map_err(|error| Error::failed(format!("a record cannot be written as text: {error}")))
+        writeln!(out, "{record}")
+            .map_err(|error| Error::invalid(format!("a record cannot be written as text: {error}")))
     }
 }
 
@@ -76,7 +77,7 @@ impl<T: Serialize> Encoder<T> for JsonLineFormat {
 
     fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<()> {
         serde_json::to_writer(&mut *out, record)
-            .map_err(|error| Error::failed(format!("a record cannot be written as JSON: {error}")))?;
+            .map_err(|error| Error::invalid(format!("a record cannot be written as JSON: {error}")))?;
         out.push(b'\n');
         Ok(())
     }
@@ -142,14 +143,14 @@ impl Write for SharedBuffer {
 
 impl CsvEncoder {
     fn take(&mut self, out: &mut Vec<u8>) -> Result<()> {
-        self.writer.flush().map_err(|error| Error::failed(format!("a record cannot be written as CSV: {error}")))?;
+        self.writer.flush().map_err(|error| Error::invalid(format!("a record cannot be written as CSV: {error}")))?;
         out.append(&mut self.out.0.borrow_mut());
         Ok(())
     }
 }
 
 fn not_csv(error: &csv::Error) -> Error {
-    Error::failed(format!("a record cannot be written as CSV: {error}"))
+    Error::invalid(format!("a record cannot be written as CSV: {error}"))
         .hint("a CSV record is flat: a struct or tuple of numbers, texts and options")
 }
 

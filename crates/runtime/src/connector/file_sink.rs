@@ -1,4 +1,5 @@
-//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete.
+//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete. Size and
+//! age close further ones, at a record.
 //!
 //! A part is written under a hidden pending name. In the cut the writer only moves it into what it seals; `prepare` writes the
 //! rest of the buffer and syncs; `commit` links the final name (rules S1-S4; `file_committer.rs`). Whoever reads the names
@@ -11,10 +12,12 @@ use super::part_name::Owner;
 use crate::error::{Error, Result};
 use crate::io::{Files, failed_at};
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
+use crate::time::Time;
 use flott_checkpoint::{AttemptId, CheckpointId};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +28,7 @@ mod tests;
 pub struct FileSink<F = ()> {
     directory: PathBuf,
     max_part_size: u64,
+    max_part_age: Duration,
     format: F,
 }
 
@@ -45,7 +49,7 @@ impl FileSink {
     }
 
     fn with<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
-        FileSink { directory: directory.into(), max_part_size: u64::MAX, format }
+        FileSink { directory: directory.into(), max_part_size: u64::MAX, max_part_age: Duration::MAX, format }
     }
 }
 
@@ -54,6 +58,15 @@ impl<F> FileSink<F> {
     #[must_use]
     pub fn max_part_size(mut self, bytes: u64) -> Self {
         self.max_part_size = bytes.max(1);
+        self
+    }
+
+    /// Begins another part with the first record that comes when one is so old, counted from its own first record by the
+    /// host's clock. Nothing is cut while no record comes, and nothing becomes visible earlier than by a checkpoint; so this
+    /// bounds what a part spans, not how long its records wait.
+    #[must_use]
+    pub fn max_part_age(mut self, age: Duration) -> Self {
+        self.max_part_age = age;
         self
     }
 }
@@ -100,9 +113,11 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
             subtask: cx.subtask,
             extension: F::EXTENSION,
             max_part_size: self.max_part_size,
+            max_part_age: self.max_part_age,
             encoder: self.format.encoder(),
             made: 0,
             open: None,
+            opened: Time(0),
             closed: Vec::new(),
         })
     }
@@ -130,11 +145,14 @@ pub struct FileWriter<E> {
     subtask: u16,
     extension: &'static str,
     max_part_size: u64,
+    max_part_age: Duration,
     encoder: E,
     /// How many parts this attempt began: numbers pending names.
     made: u64,
     open: Option<PartFile>,
-    /// Parts of this epoch that reached their size.
+    /// When the open part's first record came.
+    opened: Time,
+    /// Parts of this epoch that reached their size or age.
     closed: Vec<PartFile>,
 }
 
@@ -146,21 +164,34 @@ pub(super) struct SealedParts {
     pub(super) parts: Vec<PartFile>,
 }
 
+impl<E> FileWriter<E> {
+    /// The open part gets no more records; the next one begins another.
+    fn close_part(&mut self) -> Result<()> {
+        if let Some(part) = &mut self.open {
+            part.close(&self.files)?;
+            self.closed.extend(self.open.take());
+        }
+        Ok(())
+    }
+}
+
 impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
-    fn write(&mut self, record: T) -> Result<()> {
+    fn write(&mut self, record: T, now: Time) -> Result<()> {
+        if self.open.is_some() && now.since(self.opened) >= self.max_part_age {
+            self.close_part()?;
+        }
         if self.open.is_none() {
             let name = self.owner.pending(self.attempt, self.subtask, self.made, self.extension);
             self.made += 1;
             let mut part = PartFile::new(self.directory.join(name));
             self.encoder.begin(&mut part.buffer)?;
             self.open = Some(part);
+            self.opened = now;
         }
         let part = self.open.as_mut().expect("it was opened above");
         self.encoder.encode(&record, &mut part.buffer)?;
         if part.length() >= self.max_part_size {
-            part.close(&self.files)?;
-            self.closed.extend(self.open.take());
-            return Ok(());
+            return self.close_part();
         }
         part.write_full_buffer(&self.files)
     }

@@ -20,6 +20,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ impl FileSource {
     }
 
     /// Each CSV record (RFC 4180) is a record of type `T`: a struct by the names of the header in the first line, a tuple by
-    /// order. Empty lines are skipped. See [`FileSource::delimiter`] and [`FileSource::headers`].
+    /// order. Empty lines are skipped. See [`FileSource::delimiter`], [`FileSource::headers`] and [`FileSource::on_error`].
     pub fn csv<T: Record>(pattern: impl Into<String>) -> FileSource<Csv<T>> {
         FileSource { pattern: pattern.into(), format: Csv::default() }
     }
@@ -146,7 +147,11 @@ impl<T: Record> Source for FileSource<Csv<T>> {
         cx: &SourceContext,
     ) -> Result<BoxedReader<T, FilePosition>> {
         let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
-        Ok(Box::new(CsvReader::new(split, bytes, from, self.format.clone())?))
+        Ok(Box::new(CsvReader::new(split, bytes, from, &self.format)?))
+    }
+
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        self.format.skipped()
     }
 
     fn is_bounded(&self) -> bool {
@@ -204,8 +209,10 @@ fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
             continue;
         }
         match files.info(&path) {
-            Ok(info) if info.is_dir => {}
-            Ok(_) => names.push(name),
+            Ok(info) if info.is_file => names.push(name),
+            // A pattern may match directories beside the files that are meant.
+            Ok(info) if info.is_dir && path != Path::new(pattern) => {}
+            Ok(info) => return Err(not_a_file(&path, info.is_dir)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed_at(&path, "look at", &error)),
         }
@@ -218,15 +225,26 @@ fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// A pipe would be waited for, a device read for ever, and none of them can be read again from a position.
+fn not_a_file(path: &Path, is_dir: bool) -> Error {
+    let (what, hint) = match is_dir {
+        true => ("a directory", "to read the files in it, write a pattern: `directory/*`"),
+        false => ("a pipe, a socket or a device", "write its content into a file first"),
+    };
+    Error::refused(format!("input `{}` is {what}, not a regular file", path.display())).hint(hint)
+}
+
 /// Opens the file of a split where the position says, if the file is still the same.
 fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn Files>) -> Result<FileBytes> {
     let path = fixed_directory(pattern).join(split);
-    if let Err(error) = files.info(&path)
-        && error.kind() == io::ErrorKind::NotFound
-    {
-        let kind = if from.is_some() { ErrorKind::Unusable } else { ErrorKind::Refused };
-        return Err(Error::new(kind, format!("input file {} is not there any more", path.display()))
-            .hint("put it back, or start over with `--restore none --overwrite`"));
+    match files.info(&path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let kind = if from.is_some() { ErrorKind::Unusable } else { ErrorKind::Refused };
+            return Err(Error::new(kind, format!("input file {} is not there any more", path.display()))
+                .hint("put it back, or start over with `--restore none --overwrite`"));
+        }
+        Ok(info) if !info.is_file => return Err(not_a_file(&path, info.is_dir)),
+        _ => {}
     }
     let mut bytes = FileBytes::open(files, &path)?;
     if let Some(position) = from {

@@ -48,7 +48,7 @@ impl LineReader {
     }
 
     fn error(&self, message: &str) -> Error {
-        Error::failed(message).at_position(format!("{}, line {}", self.split, self.line))
+        Error::invalid(message).at_position(format!("{}, line {}", self.split, self.line))
     }
 }
 

@@ -198,7 +198,7 @@ pub struct MemoryWriter<T> {
 }
 
 impl<T: Record> SinkWriter<T> for MemoryWriter<T> {
-    fn write(&mut self, record: T) -> Result<()> {
+    fn write(&mut self, record: T, _now: Time) -> Result<()> {
         self.records.push(record);
         Ok(())
     }

@@ -16,6 +16,10 @@ pub struct OsFiles;
 
 impl Files for OsFiles {
     fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
+        // Opening a pipe waits for its writer, and a device need not end.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+        }
         Ok(Box::new(Reading(File::open(path)?)))
     }
 
@@ -25,7 +29,8 @@ impl Files for OsFiles {
 
     fn info(&self, path: &Path) -> io::Result<FileInfo> {
         let metadata = fs::metadata(path)?;
-        Ok(FileInfo { length: metadata.len(), is_dir: metadata.is_dir(), identity: identity(&metadata) })
+        let (is_dir, is_file) = (metadata.is_dir(), metadata.is_file());
+        Ok(FileInfo { length: metadata.len(), is_dir, is_file, identity: identity(&metadata) })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<String>> {

@@ -4,6 +4,7 @@
 //! (L5: whoever asked must settle it), and nothing that it writes is visible in part.
 
 mod blob;
+mod local;
 mod open;
 mod retry;
 mod sweep;
@@ -123,6 +124,12 @@ impl StorageServer {
     }
 }
 
+async fn local_listing(root: PathBuf, prefix: String) -> object_store::Result<Vec<(String, u64)>> {
+    let listed = tokio::task::spawn_blocking(move || local::list(&root, &prefix)).await;
+    let listed = listed.map_err(std::io::Error::other).and_then(|result| result);
+    listed.map_err(|error| object_store::Error::Generic { store: "local", source: Box::new(error) })
+}
+
 /// A request that has its place in the queue of its path, if it needs one.
 enum Asked {
     Now(StorageRequest),
@@ -140,6 +147,12 @@ impl Store {
         StorageReply::Failed(format!("cannot {doing} {path} in {}: {failure}", self.name))
     }
 
+    /// What stands where this object must be and is none: then no repetition helps.
+    fn obstructed(&self, path: &str) -> Option<String> {
+        let what = local::obstruction(self.directory.as_ref()?, path)?;
+        Some(format!("{what}, in {}", self.name))
+    }
+
     async fn create(&self, path: &str, bytes: Bytes) -> StorageReply {
         let at = match self.at(path) {
             Ok(at) => at,
@@ -151,9 +164,14 @@ impl Store {
             let put = self.objects.put_opts(&at, PutPayload::from_bytes(bytes.clone()), options);
             let failure = match self.retry.in_time(tries, put).await {
                 Ok(_) => return StorageReply::Created,
-                Err(failure) if failure.says_exists() => return StorageReply::Exists,
+                Err(failure) if failure.says_exists() => {
+                    return self.obstructed(path).map_or(StorageReply::Exists, StorageReply::Obstructed);
+                }
                 Err(failure) => failure,
             };
+            if let Some(what) = self.obstructed(path) {
+                return StorageReply::Obstructed(what);
+            }
             if !self.was_surely_not_created(&at, &failure).await {
                 return StorageReply::Unknown(format!(
                     "nobody knows whether {path} in {} was created: {failure}",
@@ -183,6 +201,10 @@ impl Store {
             Ok(at) => at,
             Err(text) => return StorageReply::Failed(text),
         };
+        // First of all: opening a pipe would wait for its writer.
+        if let Some(what) = self.obstructed(path) {
+            return StorageReply::Obstructed(what);
+        }
         let result = match &range {
             // The stores call an empty range invalid; it only asks whether the object is there.
             Some(range) if range.start >= range.end => {
@@ -218,6 +240,12 @@ impl Store {
             Ok(at) => at,
             Err(text) => return StorageReply::Failed(text),
         };
+        if let Some(root) = &self.directory {
+            return match self.retry.repeat(|| local_listing(root.clone(), prefix.to_owned()).boxed()).await {
+                Ok(objects) => StorageReply::Listed(objects),
+                Err(failure) => self.failed("list", prefix, &failure),
+            };
+        }
         let whole = (!at.as_ref().is_empty()).then_some(&at);
         let listed = self.retry.repeat(|| self.objects.list(whole).try_collect::<Vec<_>>().boxed()).await;
         match listed {
@@ -269,9 +297,10 @@ impl Store {
     /// Does something to a blob when all earlier calls for its path are done.
     async fn in_turn(&self, path: &str, turn: Turn, act: Act) -> StorageReply {
         let (mut blob, next) = turn.come().await;
-        let result = match self.at(path) {
-            Ok(at) => blob.act(self, &at, act).await,
-            Err(text) => Err(text),
+        let result = match (self.at(path), self.obstructed(path)) {
+            (Ok(_), Some(what)) if !matches!(act, Act::Discard) => Err(what),
+            (Ok(at), _) => blob.act(self, &at, act).await,
+            (Err(text), _) => Err(text),
         };
         self.turns.pass_on(path, next, blob);
         match result {

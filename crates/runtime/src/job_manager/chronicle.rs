@@ -6,6 +6,7 @@ use super::running::Note;
 use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
+use crate::time::Time;
 use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Claim, Kind, Outcome, Tried};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +30,10 @@ struct Dead {
 impl Chronicle {
     pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
         let record = match &note.tried.outcome {
-            Outcome::Completed { acked_at, .. } => note.tried.ended_at.saturating_sub(*acked_at).saturating_mul(1_000),
+            Outcome::Completed { acked_at, .. } => {
+                let record = Time::of_millis(note.tried.ended_at).since(Time::of_millis(*acked_at));
+                u64::try_from(record.as_micros()).unwrap_or(u64::MAX)
+            }
             Outcome::Aborted(_) | Outcome::Unknown { .. } => 0,
         };
         let parts = note.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part));
@@ -91,7 +95,7 @@ impl Chronicle {
             return;
         }
         let Some(path) = self.writing.remove(&ticket) else { return };
-        if let StorageReply::Failed(why) | StorageReply::Unknown(why) = reply {
+        if let StorageReply::Failed(why) | StorageReply::Unknown(why) | StorageReply::Obstructed(why) = reply {
             cx.warn(format!("the history lacks {path}: {why}"));
         }
     }

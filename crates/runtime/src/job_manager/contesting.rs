@@ -102,7 +102,7 @@ impl Contesting {
     }
 }
 
-fn lost(error: &ContestError) -> Error {
+pub(super) fn lost(error: &ContestError) -> Error {
     match error {
         ContestError::Fenced { .. } => super::fenced(error.to_string()),
         ContestError::Damaged { .. }

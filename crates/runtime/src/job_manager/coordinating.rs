@@ -11,7 +11,7 @@ use crate::manifest::blob_bytes;
 use crate::time::Time;
 use flott_checkpoint::{
     Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure,
-    Mode, Outcome as Ended, SubtaskId, Tried,
+    Mode, Outcome as Ended, RequestId, SubtaskId, Tried,
 };
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::time::Duration;
 type Events = VecDeque<Event<SubtaskPart>>;
 
 impl Running {
-    pub(super) fn new_coordinator(&self, cx: &Cx<'_>) -> Result<Coordinator<SubtaskPart>> {
+    pub(super) fn new_coordinator(&self, cx: &mut Cx<'_>) -> Result<Coordinator<SubtaskPart>> {
         let mut options = cx.desk.settings.coordinator.clone();
         if !cx.desk.settings.checkpoints {
             options.interval = None;
@@ -34,6 +34,7 @@ impl Running {
         if self.lineage.chain.is_too_long() {
             coordinator.request_full();
         }
+        cx.desk.new_coordinator();
         Ok(coordinator)
     }
 
@@ -43,6 +44,7 @@ impl Running {
         while let Some(event) = events.pop_front() {
             let Stage::Open(open) = &mut self.stage else { return };
             let actions = open.coordinator.on(cx.now.millis(), event);
+            cx.desk.dropped.1 = open.coordinator.dropped();
             let mut sent = Sent::default();
             for action in actions {
                 self.obey(action, &mut sent, &mut events, cx);
@@ -65,8 +67,8 @@ impl Running {
             }
             Action::Record(completed) => self.record(*completed, events, cx),
             Action::Note(tried) => self.note(*tried, cx),
-            Action::Answer { result: Ok(_), .. } => {}
-            Action::Answer { result: Err(reason), .. } => cx.warn(format!("no checkpoint was taken: {reason}")),
+            Action::Answer { request, result: Ok(id) } => cx.out.answers.push((request, Ok(id))),
+            Action::Answer { request, result: Err(reason) } => cx.refuse(request, &reason),
             Action::FailJob(failure) => self.end_with(failure_of(failure)),
             Action::Close { id, finished } => {
                 let checkpoint = cx.desk.settings.checkpoints.then_some(id);
@@ -78,7 +80,7 @@ impl Running {
             }
             Action::WakeAt(millis) => {
                 if let Stage::Open(open) = &mut self.stage {
-                    open.wake = Some(Time(millis.saturating_mul(1_000)));
+                    open.wake = Some(Time::of_millis(millis));
                 }
             }
         }
@@ -100,6 +102,11 @@ impl Running {
         let Some(id) = self.recorder.as_ref().map(|recorder| recorder.completed().barrier.id) else { return };
         let event = match recorded {
             Recorded::Going => return,
+            Recorded::Lost(error) => {
+                self.fail(error, cx);
+                self.recorder = None;
+                return;
+            }
             Recorded::InLog(slot) => {
                 if let Some(recorder) = &self.recorder {
                     self.lineage.recorded(slot, recorder.completed(), recorder.checksum());
@@ -204,17 +211,15 @@ impl Running {
         self.coordinate(Event::Stop, cx);
     }
 
-    pub(super) fn trigger(&mut self, full: bool, savepoint: bool, cx: &mut Cx<'_>) {
-        if !matches!(self.stage, Stage::Open(_)) || !cx.desk.settings.checkpoints {
-            cx.warn(match cx.desk.settings.checkpoints {
-                true => "no checkpoint was taken: the job is not running at the moment",
-                false => "no checkpoint was taken: checkpoints are off, for there is no checkpoint directory",
-            });
-            return;
+    /// A checkpoint by hand: the event asks for it, in the name of the request.
+    pub(super) fn trigger(&mut self, request: RequestId, event: Event<SubtaskPart>, cx: &mut Cx<'_>) {
+        if !cx.desk.settings.checkpoints {
+            cx.refuse(request, "checkpoints are off, for there is no checkpoint directory");
+        } else if !matches!(self.stage, Stage::Open(_)) {
+            cx.refuse(request, "the job is not running at the moment");
+        } else {
+            self.coordinate(event, cx);
         }
-        let request = cx.desk.request_id();
-        let event = if savepoint { Event::Savepoint { request } } else { Event::Trigger { request, full } };
-        self.coordinate(event, cx);
     }
 
     pub(super) fn set_mode(&mut self, mode: Mode) {

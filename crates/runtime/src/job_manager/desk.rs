@@ -4,10 +4,11 @@
 use super::{JobEvent, JobSettings, ManagerOutbox};
 use crate::attempt::World;
 use crate::control::{Order, ToWorker};
+use crate::error::Error;
 use crate::io::{StorageRequest, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Incarnation, RequestId, Restart, RestartOptions};
+use flott_checkpoint::{AttemptId, Dropped, Incarnation, RequestId, Restart, RestartOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,9 +26,10 @@ pub(super) struct Desk {
     pub(super) past: Vec<u64>,
     /// The user asked to stop, and has not got it yet.
     pub(super) stop_wanted: bool,
+    /// Messages that the coordinators of older attempts ignored, and that of the newest one.
+    pub(super) dropped: (Dropped, Dropped),
     entropy: Entropy,
     next_ticket: u64,
-    next_request: u64,
 }
 
 impl Desk {
@@ -42,9 +44,9 @@ impl Desk {
             restarts,
             past: Vec::new(),
             stop_wanted: false,
+            dropped: Default::default(),
             entropy,
             next_ticket: 0,
-            next_request: 0,
         }
     }
 
@@ -52,9 +54,19 @@ impl Desk {
         (self.entropy)()
     }
 
-    pub(super) fn request_id(&mut self) -> RequestId {
-        self.next_request += 1;
-        RequestId(self.next_request)
+    /// What the coordinators so far have ignored counts on.
+    pub(super) fn new_coordinator(&mut self) {
+        self.dropped = (self.dropped(), Dropped::default());
+    }
+
+    /// Messages that were ignored in all attempts.
+    pub(super) fn dropped(&self) -> Dropped {
+        let (before, now) = self.dropped;
+        Dropped {
+            late: before.late + now.late,
+            foreign: before.foreign + now.foreign,
+            repeated: before.repeated + now.repeated,
+        }
     }
 
     /// An incarnation, in case one begins.
@@ -85,6 +97,13 @@ impl Cx<'_> {
 
     pub(super) fn warn(&mut self, text: impl Into<String>) {
         self.tell(JobEvent::Warning(text.into()));
+    }
+
+    /// A request gets no checkpoint: whoever asked is told, and so is everybody else.
+    pub(super) fn refuse(&mut self, request: RequestId, reason: &str) {
+        let error = Error::failed(format!("no checkpoint was taken: {reason}"));
+        self.warn(error.to_string());
+        self.out.answers.push((request, Err(error)));
     }
 
     pub(super) fn mail(&mut self, worker: u16, attempt: AttemptId, order: Order) {

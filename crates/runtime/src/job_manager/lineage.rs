@@ -3,7 +3,7 @@
 use super::Outcome;
 use crate::control::SubtaskPart;
 use crate::manifest::BaseEntry;
-use flott_checkpoint::{Completed, Kind, Origin, Slot};
+use flott_checkpoint::{CheckpointId, Completed, Kind, Origin, Slot};
 
 /// A chain of increments is ended by a full checkpoint when it has so many links …
 const MOST_LINKS: u32 = 20;
@@ -21,8 +21,8 @@ pub(super) struct Lineage {
     pub(super) finished: Option<Outcome>,
     /// The increments since the last full checkpoint.
     pub(super) chain: ChainLength,
-    /// The manifest that the next increment builds on.
-    pub(super) base: Option<BaseEntry>,
+    /// How a manifest names the newest checkpoint that can be built upon. Whether one is, the coordinator decides.
+    pub(super) newest: Option<BaseEntry>,
 }
 
 /// How long and heavy a chain of increments is.
@@ -55,13 +55,21 @@ impl ChainLength {
 }
 
 impl Lineage {
+    /// How a manifest names the checkpoint that it builds on.
+    ///
+    /// # Panics
+    /// If that is not the newest one: a bug, for one checkpoint is pending at a time.
+    pub(super) fn manifest_of(&self, base: CheckpointId) -> BaseEntry {
+        self.newest.filter(|newest| newest.id == base).expect("only the newest checkpoint is built upon")
+    }
+
     /// A checkpoint of this attempt is in the log. Savepoints are never built upon.
     pub(super) fn recorded(&mut self, slot: Slot, completed: &Completed<SubtaskPart>, checksum: u64) {
         self.next_slot = Slot(slot.0.saturating_add(1));
         if completed.barrier.kind != Kind::Savepoint {
             self.chain.add(completed.full, completed.bytes());
             let (id, attempt) = (completed.barrier.id, completed.barrier.attempt);
-            self.base = Some(BaseEntry { id, attempt, checksum });
+            self.newest = Some(BaseEntry { id, attempt, checksum });
         }
     }
 }

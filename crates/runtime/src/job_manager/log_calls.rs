@@ -31,7 +31,7 @@ enum State {
     Reading(Ticket, Slot),
     Creating(Ticket, Slot),
     /// The slot was taken: by what?
-    Comparing(Ticket),
+    Comparing(Ticket, Slot),
     Pausing(Time, Slot, Bytes),
 }
 
@@ -92,7 +92,7 @@ impl LogCalls {
     /// Whether the answer to this ticket is waited for here.
     pub(super) fn waits_for(&self, ticket: Ticket) -> bool {
         match &self.state {
-            State::Listing(mine) | State::Reading(mine, _) | State::Creating(mine, _) | State::Comparing(mine) => {
+            State::Listing(mine) | State::Reading(mine, _) | State::Creating(mine, _) | State::Comparing(mine, _) => {
                 *mine == ticket
             }
             State::Quiet | State::Pausing(..) => false,
@@ -106,18 +106,24 @@ impl LogCalls {
             (_, StorageReply::Failed(why)) => Some(LogAnswer::Failed(why)),
             (State::Listing(_), StorageReply::Listed(objects)) => Some(LogAnswer::Listed(layout::slots(&objects))),
             (State::Reading(_, slot), StorageReply::Read(bytes)) => {
-                Some(LogAnswer::Read(slot, Some(LogEntry::decode(&bytes))))
+                Some(LogAnswer::Read(slot, Some(LogEntry::read(slot, &bytes))))
+            }
+            (State::Reading(_, slot), StorageReply::Obstructed(what)) => {
+                Some(LogAnswer::Read(slot, Some(Err(EntryError::Obstructed(what)))))
+            }
+            (State::Creating(..) | State::Comparing(..), StorageReply::Obstructed(what)) => {
+                Some(self.created(CreateOutcome::Taken(Err(EntryError::Obstructed(what)))))
             }
             (State::Reading(_, slot), StorageReply::NotFound) => Some(LogAnswer::Read(slot, None)),
             (State::Creating(..), StorageReply::Created) => Some(self.created(CreateOutcome::Won)),
             (State::Creating(_, slot), StorageReply::Exists) => {
-                self.state = State::Comparing(read(slot, cx));
+                self.state = State::Comparing(read(slot, cx), slot);
                 None
             }
-            (State::Comparing(_), StorageReply::Read(bytes)) => {
-                Some(self.created(CreateOutcome::Taken(LogEntry::decode(&bytes))))
+            (State::Comparing(_, slot), StorageReply::Read(bytes)) => {
+                Some(self.created(CreateOutcome::Taken(LogEntry::read(slot, &bytes))))
             }
-            (State::Creating(..), StorageReply::Unknown(_)) | (State::Comparing(_), StorageReply::NotFound) => {
+            (State::Creating(..), StorageReply::Unknown(_)) | (State::Comparing(..), StorageReply::NotFound) => {
                 Some(self.created(CreateOutcome::Unknown))
             }
             (state, reply) => Some(LogAnswer::Failed(format!("the storage answered {reply:?} to {state:?}"))),

@@ -16,9 +16,8 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{StorageReply, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::fallback::{Ancestor, fall_back};
-use flott_checkpoint::{AttemptId, Claim, Restore, Verdict};
-use std::collections::BTreeSet;
+use flott_checkpoint::fallback::fall_back;
+use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Restore, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,6 +85,12 @@ impl JobManager {
             chronicle: Chronicle::default(),
             gatherer: Gatherer::default(),
         }
+    }
+
+    /// Messages about checkpoints that were ignored in this process, because they were late, foreign or repeated.
+    #[must_use]
+    pub fn dropped(&self) -> Dropped {
+        self.desk.dropped()
     }
 
     /// Takes an event and says what to do about it. After `done` nothing is done any more.
@@ -245,6 +250,10 @@ impl JobManager {
     fn on_failure(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
         match error.kind() {
             ErrorKind::Failed => {}
+            ErrorKind::Invalid => {
+                let hint = "a restart would meet it again, so there is none: correct it and start the job again";
+                return self.finish(Outcome::Failed(error.hint(hint)), now);
+            }
             ErrorKind::OutputDamaged => return self.doubt(Then::Failed(error), now, outbox),
             _ => return self.finish(Outcome::Failed(error), now),
         }
@@ -361,12 +370,15 @@ impl JobManager {
         match command {
             Command::Stop => self.stop(now, outbox),
             Command::Cancel => self.cancel(now, outbox),
-            Command::Checkpoint { .. } | Command::Savepoint => match running {
+            Command::Checkpoint { request, .. } | Command::Savepoint { request } => match running {
                 Some(running) => {
-                    let full = matches!(command, Command::Checkpoint { full: true });
-                    running.trigger(full, matches!(command, Command::Savepoint), &mut cx);
+                    let event = match command {
+                        Command::Checkpoint { full, .. } => CoordinatorEvent::Trigger { request, full },
+                        _ => CoordinatorEvent::Savepoint { request },
+                    };
+                    running.trigger(request, event, &mut cx);
                 }
-                None => cx.warn("no checkpoint was taken: the job is not running at the moment"),
+                None => cx.refuse(request, "the job is not running at the moment"),
             },
             Command::SetMode(mode) => match super::planning::allows_mode(mode, &cx) {
                 Err(error) => cx.warn(error.to_string()),
@@ -423,11 +435,8 @@ fn older_checkpoint(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Re
     let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
         return Err(error.clone());
     };
-    let incarnation = claim.incarnation.id;
-    let mut recorded = vec![Ancestor { id: damaged.id, parent: damaged.parent, incarnation }];
-    recorded.extend(damaged.parent.map(|id| Ancestor { id, parent: None, incarnation }));
     let (committed, allowed) = (contesting::committed(claim, cx), contesting::allowed(cx));
-    match fall_back(damaged.id, &BTreeSet::new(), &recorded, &committed, allowed) {
+    match fall_back(damaged, &committed, allowed) {
         Ok(going) => {
             cx.warn(format!("{error}; the job goes back to checkpoint {}", going.to));
             Ok(Restore::Id(going.to))

@@ -75,6 +75,7 @@ impl Planning {
                 Err(error) => Planned::Failed(error.at_checkpoint(id)),
             },
             StorageReply::NotFound => damaged("is missing"),
+            StorageReply::Obstructed(what) => damaged(&format!("cannot be read: {what}")),
             StorageReply::Failed(why) => {
                 Planned::Failed(Error::failed(format!("cannot read {path}: {why}")).at_checkpoint(id))
             }
@@ -146,7 +147,7 @@ impl Planning {
             next_slot: claim.next_slot(),
             finished: finished.map(|manifest| Outcome::Finished { checkpoint: Some(manifest.id), before: true }),
             chain,
-            base: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
+            newest: base.and_then(|id| self.manifests.get(&id)).map(|(what, _)| *what),
         }
     }
 }
@@ -168,7 +169,7 @@ pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
             let origin =
                 Origin { attempt: id, next_id: first, parent: None, base: None, inherited: Guarantee::ExactlyOnce };
             let chain = ChainLength::default();
-            let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, base: None };
+            let lineage = Lineage { origin, next_slot: Slot(0), finished: None, chain, newest: None };
             Planned::Ready(Box::new(Ready { attempt: Arc::new(attempt), lineage }))
         }
     }

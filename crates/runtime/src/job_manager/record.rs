@@ -1,17 +1,17 @@
 //! What a completed checkpoint says of itself: its manifest.
 
+use super::lineage::Lineage;
 use crate::attempt::Attempt;
 use crate::control::SubtaskPart;
-use crate::manifest::{BaseEntry, KeySeed, Manifest, ManifestTimings};
+use crate::manifest::{KeySeed, Manifest, ManifestTimings};
 use crate::plan::Role;
+use crate::time::Time;
 use flott_checkpoint::{Completed, Guarantee};
 
 /// The manifest of a checkpoint of which every part is durable.
-pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntry>, attempt: &Attempt) -> Manifest {
+pub(super) fn manifest(completed: &Completed<SubtaskPart>, lineage: &Lineage, attempt: &Attempt) -> Manifest {
     let barrier = completed.barrier;
-    let base = base.filter(|_| !completed.full);
-    let built_on = base.map(|base| base.id);
-    assert!(completed.full || built_on == barrier.base, "the parts of {} build on its barrier's base", barrier.id);
+    let base = barrier.base.filter(|_| !completed.full).map(|base| lineage.manifest_of(base));
     let (vertices, edges) = Manifest::shape(&attempt.plan);
     Manifest {
         job: attempt.plan.job.clone(),
@@ -28,8 +28,8 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, base: Option<BaseEntr
         finished: completed.finished,
         workers: attempt.workers,
         timings: ManifestTimings {
-            started_at: barrier.triggered_at.saturating_mul(1_000),
-            completed_at: completed.acked_at.saturating_mul(1_000),
+            started_at: Time::of_millis(barrier.triggered_at).0,
+            completed_at: Time::of_millis(completed.acked_at).0,
         },
         vertices,
         edges,

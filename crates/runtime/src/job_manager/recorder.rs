@@ -1,17 +1,21 @@
 //! Writing one checkpoint into the log, in the order of C1: the blobs are durable when all parts are acked; then the
 //! manifest, then the slot. Whoever is notified is notified by the coordinator, after that.
 
+use super::contesting::lost;
 use super::desk::{Cx, earliest};
 use super::lineage::Lineage;
 use super::log_calls::{LogAnswer, LogCalls};
 use crate::attempt::Attempt;
 use crate::control::SubtaskPart;
+use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
+use crate::layout;
 use crate::manifest::Manifest;
 use crate::time::Time;
 use bytes::Bytes;
 use flott_checkpoint::{
-    Append, AppendAction, AppendEvent, AppendOutcome, AttemptId, CheckpointEntry, Completed, LogEntry, Slot,
+    Append, AppendAction, AppendEvent, AppendOutcome, AttemptId, CheckpointEntry, Completed, ContestError, LogEntry,
+    Slot,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +59,8 @@ pub(super) enum Recorded {
     Unsettled,
     /// A newer attempt owns the log.
     Fenced(Option<AttemptId>),
+    /// The log is damaged, or was taken away: nothing can be recorded.
+    Lost(Error),
 }
 
 impl Recorder {
@@ -65,11 +71,12 @@ impl Recorder {
         cx: &mut Cx<'_>,
     ) -> Recorder {
         let (id, owner) = (completed.barrier.id, completed.barrier.attempt);
-        let manifest = super::record::manifest(&completed, lineage.base, attempt);
+        let manifest = super::record::manifest(&completed, lineage, attempt);
         let bytes = manifest.encode();
         let path = manifest.path();
         let checksum = Manifest::checksum(&bytes);
         let entry = LogEntry::Checkpoint(CheckpointEntry {
+            slot: lineage.next_slot,
             id,
             attempt: owner,
             nonce: cx.desk.random(),
@@ -142,7 +149,7 @@ impl Recorder {
             (&Step::Comparing { tries_left, .. }, StorageReply::NotFound) => {
                 self.again(tries_left, format!("{} is said to exist, and not to be there", self.path), cx)
             }
-            (_, StorageReply::Failed(why)) => Recorded::NotWritten(why),
+            (_, StorageReply::Failed(why) | StorageReply::Obstructed(why)) => Recorded::NotWritten(why),
             (_, reply) => Recorded::NotWritten(format!("the storage answered {reply:?} about {}", self.path)),
         }
     }
@@ -170,7 +177,8 @@ impl Recorder {
         let event = match answer {
             LogAnswer::Created(outcome) => AppendEvent::Created(outcome),
             LogAnswer::Listed(slots) => AppendEvent::Listed(slots),
-            LogAnswer::Read(..) | LogAnswer::Failed(_) => AppendEvent::Failed,
+            LogAnswer::Read(slot, entry) => AppendEvent::Read { slot, entry },
+            LogAnswer::Failed(_) => AppendEvent::Failed,
         };
         let action = self.append.on(event);
         self.obey(action, cx)
@@ -180,9 +188,22 @@ impl Recorder {
         match action {
             AppendAction::Create { slot, entry } => self.calls.create(slot, &entry, cx),
             AppendAction::List => self.calls.list(cx),
+            AppendAction::Read(slot) => self.calls.read(slot, cx),
             AppendAction::Done(AppendOutcome::Recorded(slot)) => return Recorded::InLog(slot),
             AppendAction::Done(AppendOutcome::Fenced { by, .. }) => return Recorded::Fenced(by),
             AppendAction::Done(AppendOutcome::Unsettled(_)) => return Recorded::Unsettled,
+            AppendAction::Done(AppendOutcome::Damaged { slot, error }) => {
+                return Recorded::Lost(lost(&ContestError::Damaged { slot, error }));
+            }
+            AppendAction::Done(AppendOutcome::Gone(start)) => {
+                let what = format!(
+                    "the checkpoint directory was deleted or replaced while the job ran: {}, with which this attempt began, is gone",
+                    layout::slot(start)
+                );
+                let hint = "nothing can be recorded any more, and what was recorded is lost: put the directory back, or move \
+                            away what is left of it and start over with `--restore none --overwrite`";
+                return Recorded::Lost(Error::unusable(what).hint(hint));
+            }
         }
         Recorded::Going
     }

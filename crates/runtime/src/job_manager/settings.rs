@@ -93,8 +93,9 @@ impl JobSettings {
     }
 
     fn without_checkpoints(&self, plan: &Plan) -> Option<String> {
-        if self.restore != Restore::Latest {
-            return Some("--restore needs a checkpoint directory: add --checkpoint-dir".to_owned());
+        // Nothing can be restored, which is what `latest` comes to and `none` asks for.
+        if matches!(self.restore, Restore::Id(_)) {
+            return Some("--restore ID needs a checkpoint directory: add --checkpoint-dir".to_owned());
         }
         let unbounded = plan.operators.iter().find(|o| matches!(o.role, Role::Source { bounded: false, .. }))?;
         let sink = plan.operators.iter().find(|o| matches!(o.role, Role::Sink { transactional: true }))?;

@@ -300,8 +300,14 @@ fn the_shape_of_a_type_has_no_rust_name_in_it_and_shows_every_change_of_a_key() 
 
 #[test]
 fn the_owner_of_a_name_never_changes() {
-    let expected = [("", [0, 0, 1, 2]), ("flights-2008.csv", [0, 0, 2, 14]), ("part-3-1-0", [0, 1, 1, 53])];
+    let expected = [
+        ("", [0, 0, 1, 2]),
+        ("flights-2008.csv", [0, 0, 2, 14]),
+        ("part-3-1-0", [0, 1, 1, 53]),
+        ("out/0", [0, 0, 1, 20]),
+    ];
     for (name, owners) in expected {
         assert_eq!([1, 2, 3, 64].map(|workers| owner_of_name(name, workers)), owners, "{name}");
     }
+    assert_eq!([writer_name("out", 0), writer_name("a/b", 12)], ["out/0", "a/b/12"]);
 }

@@ -1,11 +1,10 @@
 //! Puts key and hash beside a record, on the sender's side: the receiver never computes them again (design D9).
 
-use super::{Context, Operator, Signal};
+use super::{Context, Next, Operator, Signal};
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::{Key, encode_key, hash_key};
 use crate::record::{Keyed, Record};
-use crate::subtask::Outlet;
 use crate::time::Timestamp;
 use std::sync::Arc;
 
@@ -15,38 +14,38 @@ mod tests;
 /// How a record finds its key.
 pub type KeyOf<K, T> = Arc<dyn Fn(&T) -> K + Send + Sync>;
 
-/// Evaluates the key of every record.
-pub struct KeyBy<K, T> {
+/// Evaluates the key of every record. It may own what comes behind it as it is, so that both are compiled together.
+pub struct KeyBy<K, T, N = Next<Keyed<K, T>>> {
     key: KeyOf<K, T>,
     seed: u64,
     label: String,
     mark: Mark,
-    outlet: Outlet<Keyed<K, T>>,
+    next: N,
     check: EqualityCheck<K>,
 }
 
-impl<K: Key, T> KeyBy<K, T> {
+impl<K: Key, T, N: Operator<Keyed<K, T>>> KeyBy<K, T, N> {
     /// A key before the edge that spreads by it; `label` names it in errors.
-    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, outlet: Outlet<Keyed<K, T>>) -> KeyBy<K, T> {
-        KeyBy { key, seed, label: label.to_owned(), mark, outlet, check: EqualityCheck::default() }
+    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, next: N) -> KeyBy<K, T, N> {
+        KeyBy { key, seed, label: label.to_owned(), mark, next, check: EqualityCheck::default() }
     }
 }
 
-impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
+impl<K: Key, T: Record, N: Operator<Keyed<K, T>>> Operator<T> for KeyBy<K, T, N> {
     #[inline]
     fn on_record(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         cx.enter(self.mark);
         let key = (self.key)(&record);
         let hash =
-            hash_key(self.seed, &key).map_err(|error| Error::failed(error.to_string()).at_operator(&self.label))?;
+            hash_key(self.seed, &key).map_err(|error| Error::invalid(error.to_string()).at_operator(&self.label))?;
         if cfg!(debug_assertions) {
             self.check.look(&key, &self.label);
         }
-        self.outlet.emit_hashed(hash, Keyed { hash, key, value: record }, at, cx)
+        self.next.on_record(Keyed { hash, key, value: record }, at, cx)
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.outlet.on_signal(signal, cx)
+        self.next.on_signal(signal, cx)
     }
 }
 

@@ -1,188 +1,133 @@
 //! User code with declared state: what `fold` cannot say.
 //!
-//! States are declared when the job is built, so that a restore can be checked before anything runs. User code gets a guard
-//! per state and a place to put its output; what it puts there leaves after it has returned.
+//! User code gets the state of the record's key and a place to put its output; what it puts there leaves after it has
+//! returned. Whether it may also set timers, or has a second input, is said by the operator's type.
 
+mod broadcast;
+mod collections;
+mod expiring;
+mod state;
+mod timed;
+mod two;
+
+pub use broadcast::{BroadcastProcess, OwnCopy};
+pub use collections::{List, ListRef, Map, MapRef};
+pub use expiring::{Expiring, ExpiringRef, ExpiringValue};
+pub use state::{State, Value, ValueRef};
+pub use timed::{Firing, TimedProcess, TimerOut, Timers};
+pub use two::{TimedTwoProcess, TwoProcess};
+
+use super::side::{SideOutput, Sides};
 use super::{Context, Next, Operator, Signal};
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
-use crate::key::{Key, Shape};
-use crate::plan::StatePlan;
+use crate::key::Key;
 use crate::record::Keyed;
-use crate::state::{HeapValue, ValueState};
-use crate::subtask::SubtaskBuilder;
-use crate::time::Timestamp;
-use std::cell::OnceCell;
-use std::marker::PhantomData;
+use crate::time::{Time, Timestamp};
 use std::sync::Arc;
 
 /// What user code may fail with: `?` turns every error into it.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Declared state: one [`Value`], or a tuple of up to four.
-pub trait State: Send + Sync + 'static {
-    /// The state in one subtask.
-    type Open<K: Key>: 'static;
-    /// The state of one key, as user code gets it.
-    type At<'a, K: Key>;
-
-    /// What is declared, for the plan.
-    fn declare<K: Key>(&self) -> Vec<StatePlan>;
-
-    /// Registers it with the subtask that is being built.
-    ///
-    /// # Errors
-    /// If a name is declared twice.
-    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<Self::Open<K>>;
-
-    /// The state of one key.
-    fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K) -> Self::At<'a, K>;
-
-    /// Keys with these hashes come next; see [`ValueState::look_ahead`].
-    fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone);
-}
-
-/// Declares one value per key.
-pub struct Value<V> {
-    name: &'static str,
-    of: PhantomData<fn() -> V>,
-}
-
-impl<V> Value<V> {
-    /// A value with a name, unique in its operator, under which checkpoints keep it.
-    #[must_use]
-    pub const fn named(name: &'static str) -> Value<V> {
-        Value { name, of: PhantomData }
-    }
-}
-
-impl<V: crate::state::Value> State for Value<V> {
-    type Open<K: Key> = HeapValue<K, V>;
-    type At<'a, K: Key> = ValueRef<'a, K, V>;
-
-    fn declare<K: Key>(&self) -> Vec<StatePlan> {
-        vec![StatePlan {
-            name: self.name.to_owned(),
-            kind: "value".to_owned(),
-            key: Shape::of_type::<K>().to_string(),
-            value: Shape::of_type::<V>().to_string(),
-        }]
-    }
-
-    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapValue<K, V>> {
-        builder.value(operator, self.name)
-    }
-
-    fn at<'a, K: Key>(open: &'a mut HeapValue<K, V>, hash: u64, key: &'a K) -> ValueRef<'a, K, V> {
-        ValueRef { state: open, hash, key, seen: OnceCell::new() }
-    }
-
-    fn look_ahead<K: Key>(open: &HeapValue<K, V>, hashes: impl Iterator<Item = u64> + Clone) {
-        open.look_ahead(hashes);
-    }
-}
-
-/// The value of one key. Reading changes nothing; the first write marks the entry for the next checkpoint.
-pub struct ValueRef<'a, K, V> {
-    state: &'a mut HeapValue<K, V>,
-    hash: u64,
-    key: &'a K,
-    /// A copy, made by the first `get` since the last write.
-    seen: OnceCell<Option<V>>,
-}
-
-impl<K: Key, V: crate::state::Value> ValueRef<'_, K, V> {
-    /// The value, if there is one. The first call since the last write clones it; see [`ValueRef::read`].
-    #[must_use]
-    pub fn get(&self) -> Option<&V> {
-        self.seen.get_or_init(|| self.read(|value| value.cloned())).as_ref()
-    }
-
-    /// Looks at the value without a copy. `look` must not use this state otherwise.
-    pub fn read<R>(&self, look: impl FnOnce(Option<&V>) -> R) -> R {
-        self.state.read(self.hash, self.key, look).expect("heap state does not fail")
-    }
-
-    /// Sets the value.
-    pub fn set(&mut self, value: V) {
-        self.seen.take();
-        self.state.put(self.hash, self.key.clone(), value).expect("heap state does not fail");
-    }
-
-    /// Changes the value in place, made by `init` if there is none.
-    pub fn update<R>(&mut self, init: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> R) -> R {
-        self.seen.take();
-        self.state.fold(self.hash, self.key.clone(), init, change)
-    }
-
-    /// Removes the value.
-    pub fn clear(&mut self) {
-        self.seen.take();
-        self.state.remove(self.hash, self.key).expect("heap state does not fail");
-    }
-}
-
-macro_rules! tuple {
-    ($($state:ident $place:tt),+) => {
-        impl<$($state: State),+> State for ($($state,)+) {
-            type Open<K: Key> = ($($state::Open<K>,)+);
-            type At<'a, K: Key> = ($($state::At<'a, K>,)+);
-
-            fn declare<K: Key>(&self) -> Vec<StatePlan> {
-                let mut all = Vec::new();
-                $(all.extend(self.$place.declare::<K>());)+
-                all
-            }
-
-            fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<Self::Open<K>> {
-                Ok(($(self.$place.open::<K>(operator, builder)?,)+))
-            }
-
-            fn at<'a, K: Key>(open: &'a mut Self::Open<K>, hash: u64, key: &'a K) -> Self::At<'a, K> {
-                ($($state::at(&mut open.$place, hash, key),)+)
-            }
-
-            fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone) {
-                $($state::look_ahead(&open.$place, hashes.clone());)+
-            }
-        }
-    };
-}
-
-tuple!(A 0, B 1);
-tuple!(A 0, B 1, C 2);
-tuple!(A 0, B 1, C 2, D 3);
-
 /// Where user code puts its output, and what it may know about the record.
-pub struct Out<'a, K, U> {
+pub struct Out<'a, K, U, T = NoTimers> {
     /// The record's key.
     pub key: &'a K,
     /// The record's event time, if it has one; what is emitted carries it too.
     pub at: Option<Timestamp>,
+    now: Time,
     emitted: &'a mut Vec<U>,
+    sides: &'a mut Sides,
+    timers: T,
 }
 
-impl<K, U> Out<'_, K, U> {
+/// An operator without a function for timers cannot set any.
+#[derive(Debug)]
+pub struct NoTimers;
+
+impl<K, U, T> Out<'_, K, U, T> {
     /// Gives out a record, after the function has returned.
     pub fn emit(&mut self, record: U) {
         self.emitted.push(record);
+    }
+
+    /// Gives out a record on a side output, whose stream was taken with `.side(…)` behind the operator.
+    ///
+    /// A side output that nobody took is a mistake in the job: the record cannot go anywhere, so the attempt ends with an
+    /// error that names both.
+    pub fn emit_to<L: 'static>(&mut self, side: SideOutput<L>, record: L) {
+        self.sides.emit(side, record);
+    }
+
+    /// The host's clock when the step began. A record that is processed again after a restart sees another time.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+}
+
+/// What every operator with user code and declared state has.
+pub struct Core<K: Key, U, S: State> {
+    operator: String,
+    state: S::Open<K>,
+    mark: Mark,
+    emitted: Vec<U>,
+    sides: Sides,
+    next: Next<U>,
+}
+
+impl<K: Key, U, S: State> Core<K, U, S> {
+    /// The state and the rest of the chain; `operator` names it in errors.
+    pub fn new(operator: &str, state: S::Open<K>, sides: Sides, mark: Mark, next: Next<U>) -> Core<K, U, S> {
+        Core { operator: operator.to_owned(), state, mark, emitted: Vec::new(), sides, next }
+    }
+
+    fn operator(&self) -> &str {
+        &self.operator
+    }
+
+    /// Runs user code for one key, then hands on what it emitted.
+    fn call<T>(
+        &mut self,
+        (hash, key): (u64, &K),
+        at: Option<Timestamp>,
+        timers: T,
+        cx: &mut Context<'_>,
+        user: impl FnOnce(S::At<'_, K>, &mut Out<'_, K, U, T>) -> Result<(), BoxError>,
+    ) -> Result<()> {
+        cx.enter(self.mark);
+        let state = S::at(&mut self.state, hash, key, cx.now);
+        let mut out = Out { key, at, now: cx.now, emitted: &mut self.emitted, sides: &mut self.sides, timers };
+        user(state, &mut out).map_err(|error| Error::failed(error.to_string()).at_operator(&self.operator))?;
+        for record in self.emitted.drain(..) {
+            self.next.on_record(record, at, cx)?;
+        }
+        self.sides.hand_on(at, cx).map_err(|error| error.at_operator(&self.operator))
+    }
+
+    fn look_ahead<T>(&self, upcoming: &[Keyed<K, T>]) {
+        S::look_ahead::<K>(&self.state, upcoming.iter().map(|record| record.hash));
+    }
+
+    fn hand_on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        if signal == Signal::Flush {
+            S::tend::<K>(&mut self.state, cx.now);
+        }
+        self.next.on_signal(signal, cx)?;
+        self.sides.on_signal(signal, cx)
     }
 }
 
 /// Calls user code with every record, its key and its state.
 pub struct Process<K: Key, U, S: State, F> {
-    operator: String,
+    core: Core<K, U, S>,
     f: Arc<F>,
-    state: S::Open<K>,
-    mark: Mark,
-    emitted: Vec<U>,
-    next: Next<U>,
 }
 
 impl<K: Key, U, S: State, F> Process<K, U, S, F> {
     /// User code before the rest of the chain.
-    pub fn new(operator: &str, f: Arc<F>, state: S::Open<K>, mark: Mark, next: Next<U>) -> Process<K, U, S, F> {
-        Process { operator: operator.to_owned(), f, state, mark, emitted: Vec::new(), next }
+    pub fn new(core: Core<K, U, S>, f: Arc<F>) -> Process<K, U, S, F> {
+        Process { core, f }
     }
 }
 
@@ -194,22 +139,14 @@ where
 {
     fn on_record(&mut self, record: Keyed<K, T>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let Keyed { hash, key, value } = record;
-        cx.enter(self.mark);
-        let state = S::at(&mut self.state, hash, &key);
-        let mut out = Out { key: &key, at, emitted: &mut self.emitted };
-        (self.f)(state, value, &mut out)
-            .map_err(|error| Error::failed(error.to_string()).at_operator(&self.operator))?;
-        for record in self.emitted.drain(..) {
-            self.next.on_record(record, at, cx)?;
-        }
-        Ok(())
+        self.core.call((hash, &key), at, NoTimers, cx, |state, out| (self.f)(state, value, out))
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.next.on_signal(signal, cx)
+        self.core.hand_on_signal(signal, cx)
     }
 
     fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
-        S::look_ahead(&self.state, upcoming.iter().map(|record| record.hash));
+        self.core.look_ahead(upcoming);
     }
 }

@@ -8,10 +8,12 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What happens to a record for which user code returns an error.
+/// What happens to a record for which user code returns an error, or that a source cannot read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum OnError {
-    /// The attempt ends with the error; the job restarts from its last checkpoint.
+    /// The attempt ends with the error. After an error of user code the job restarts from its last checkpoint; a record that
+    /// cannot be read would be met again, and ends it.
     Fail,
     /// The record is left out and counted; the job's report names the operator and the number.
     Skip,

@@ -138,22 +138,6 @@ impl Footer {
         self.blobs.iter().find(|blob| blob.operator == operator && blob.name == name && blob.subtask == subtask)
     }
 
-    /// The ranges of the file with blocks of some key groups, ascending, neighbours joined: what a restore fetches.
-    #[must_use]
-    pub fn ranges_of(&self, groups: &Range<u16>) -> Vec<Range<u64>> {
-        let blocks = self.states.iter().flat_map(|state| state.blocks_of(groups.clone()));
-        let mut ranges: Vec<_> = blocks.map(|block| block.piece.range()).collect();
-        ranges.sort_unstable_by_key(|range| range.start);
-        ranges.dedup_by(|next, last| {
-            let joined = next.start == last.end;
-            if joined {
-                last.end = next.end;
-            }
-            joined
-        });
-        ranges
-    }
-
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         out.extend_from_slice(&(self.states.len() as u32).to_le_bytes());

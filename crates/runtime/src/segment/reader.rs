@@ -10,6 +10,10 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The trailer is the last bytes of the file.
 pub const TRAILER_LENGTH: usize = 28;
 
+/// No footer is longer, so that a damaged trailer cannot ask for more. It is enough for almost two million blocks: more than
+/// 100 GiB of state of one worker.
+pub const MAX_FOOTER: u64 = 64 << 20;
+
 struct Trailer {
     footer: Range<u64>,
     checksum: u64,
@@ -23,6 +27,9 @@ fn trailer(tail: &[u8], file_length: u64) -> Result<Trailer, SegmentError> {
         return Err(SegmentError::NotASegment("its last bytes are not those of a segment"));
     }
     check_version(version)?;
+    if length > MAX_FOOTER {
+        return Err(SegmentError::malformed("trailer", "the footer is longer than any is"));
+    }
     let end = file_length.checked_sub(TRAILER_LENGTH as u64);
     let start = end.and_then(|end| end.checked_sub(length)).filter(|start| *start >= HEADER_LENGTH as u64);
     match (start, end) {

@@ -98,6 +98,35 @@ fn the_footer_is_found_from_the_end_alone() {
 }
 
 #[test]
+fn a_trailer_never_asks_for_more_than_the_longest_footer() {
+    let (file, length) = (sample(), 1 << 40);
+    let mut tail = file[file.len() - TRAILER_LENGTH..].to_vec();
+    tail[..8].copy_from_slice(&MAX_FOOTER.to_le_bytes());
+    let range = footer_range(&tail, length).expect("as long as a footer may be");
+    assert_eq!(range.end - range.start, MAX_FOOTER + TRAILER_LENGTH as u64);
+    for longer in [MAX_FOOTER + 1, length / 2, u64::MAX] {
+        tail[..8].copy_from_slice(&longer.to_le_bytes());
+        assert!(
+            matches!(footer_range(&tail, length), Err(SegmentError::Malformed { part: "trailer", .. })),
+            "{longer}"
+        );
+    }
+}
+
+#[test]
+fn a_footer_that_no_restore_would_read_is_not_written() {
+    let (mut assembler, _) = SegmentAssembler::begin();
+    for n in 0..=MAX_FOOTER >> 20 {
+        let _ = assembler.blob(&format!("{n}{}", "o".repeat(1 << 20)), "tokens", 0, b"x");
+    }
+    let error = assembler.finish().expect_err("the names alone are too long");
+    assert!(
+        matches!(error, SegmentError::TooManyBlocks { .. }) && error.to_string().contains("more workers"),
+        "{error}"
+    );
+}
+
+#[test]
 fn only_ranges_of_the_wanted_key_groups_are_fetched() {
     let file = sample();
     let footer = Footer::of(&file).expect("whole");
@@ -106,10 +135,6 @@ fn only_ranges_of_the_wanted_key_groups_are_fetched() {
         [blocks(0..3), blocks(3..4), blocks(4..5), blocks(5..6), blocks(6..9), blocks(0..10)],
         [0, 1, 2, 1, 0, 3]
     );
-    assert!(footer.ranges_of(&(0..3)).is_empty());
-    let all = footer.ranges_of(&(0..10));
-    assert_eq!(all.len(), 3);
-    assert!(all.is_sorted_by_key(|range| range.start));
 }
 
 #[test]

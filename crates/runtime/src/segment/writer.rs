@@ -3,6 +3,7 @@
 
 use super::block::Compressor;
 use super::index::{BlobSection, BlockEntry, Footer, Piece, StateSection};
+use super::reader::MAX_FOOTER;
 use super::{Declaration, END_MAGIC, EncodedBlock, MAGIC, MAX_BLOCK, SegmentError, StateName, VERSION};
 use bytes::Bytes;
 use flott_checkpoint::CheckpointId;
@@ -102,7 +103,8 @@ impl SegmentAssembler {
     /// The last bytes of the file, and what the manifest says of it.
     ///
     /// # Errors
-    /// [`SegmentError::Undeclared`] if a state has blocks and no declaration.
+    /// [`SegmentError::Undeclared`] if a state has blocks and no declaration, [`SegmentError::TooManyBlocks`] if a restore
+    /// would refuse the index.
     pub fn finish(mut self) -> Result<(Bytes, SegmentSummary), SegmentError> {
         let mut footer = Footer::default();
         for (name, StateHeader { declaration, base, owned }) in std::mem::take(&mut self.headers) {
@@ -118,6 +120,9 @@ impl SegmentAssembler {
         }
         let mut bytes = footer.encode();
         let (length, checksum) = (bytes.len() as u64, xxh3_64(&bytes));
+        if length > MAX_FOOTER {
+            return Err(SegmentError::TooManyBlocks { footer: length });
+        }
         bytes.extend_from_slice(&length.to_le_bytes());
         bytes.extend_from_slice(&checksum.to_le_bytes());
         bytes.extend_from_slice(&VERSION.to_le_bytes());

@@ -4,7 +4,7 @@
 //! follows the identity of the entry. It needs no length: MessagePack says itself where a value ends.
 
 use super::StateError;
-use super::versioned::EntrySink;
+use super::versioned::{Cut, EntrySink, Epoch};
 use crate::key::Shape;
 use crate::segment::{BlockBuilder, BlockKind, Compressor, EncodedBlock, SegmentOut, StateName};
 use flott_checkpoint::KeyGroup;
@@ -13,6 +13,7 @@ use rmp_serde::encode::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Lengths in a segment are `u32`.
@@ -26,6 +27,25 @@ pub(crate) trait EntryFormat<K, V> {
     fn write_value(out: &mut Vec<u8>, value: &V) -> Result<(), Error>;
     /// The shapes of the user's key and value.
     fn shapes(key: &K, value: &V) -> (Shape, Shape);
+
+    /// Whether a cut holds something of an entry whose last write was in `epoch`.
+    #[inline]
+    fn covers(cut: Cut, epoch: Epoch, _: &V) -> bool {
+        cut.covers(epoch)
+    }
+
+    /// Which stored entries a cut holds of one entry of the table: one, unless the kind says otherwise.
+    #[inline]
+    fn pieces(_: Cut, _: &V) -> Range<usize> {
+        0..1
+    }
+
+    /// Writes one of these stored entries.
+    #[inline]
+    fn write_piece(out: &mut Vec<u8>, key: &K, value: &V, _: usize) -> Result<(), Error> {
+        Self::write_key(out, key)?;
+        Self::write_value(out, value)
+    }
 }
 
 /// The three blocks that a cut fills side by side.
@@ -48,6 +68,8 @@ pub(crate) struct BlockSink<F> {
     compressor: Compressor,
     failed: Option<StateError>,
     shapes: (Shape, Shape),
+    /// What the cut covers; a full one until it is told.
+    cut: Cut,
     format: std::marker::PhantomData<F>,
 }
 
@@ -64,8 +86,13 @@ impl<F> BlockSink<F> {
             compressor: Compressor::default(),
             failed: None,
             shapes: (Shape::Unknown, Shape::Unknown),
+            cut: Cut { epoch: Epoch::MAX, base: None },
             format: std::marker::PhantomData,
         }
+    }
+
+    pub(crate) fn set_cut(&mut self, cut: Cut) {
+        self.cut = cut;
     }
 
     pub(crate) fn buffered(&self) -> usize {
@@ -130,12 +157,23 @@ impl<K, V, F: EntryFormat<K, V>> EntrySink<K, V> for BlockSink<F> {
             self.shapes.0.merge(key_shape);
             self.shapes.1.merge(value_shape);
         }
-        self.write(lane, group, |out| {
-            let start = out.len();
-            F::write_key(out, key)?;
-            F::write_value(out, value)?;
-            if out.len() - start > LARGEST_ENTRY { Err(Error::custom("it is larger than 1 GiB")) } else { Ok(()) }
-        });
+        for piece in F::pieces(self.cut, value) {
+            self.write(lane, group, |out| {
+                let start = out.len();
+                F::write_piece(out, key, value, piece)?;
+                if out.len() - start > LARGEST_ENTRY { Err(Error::custom("it is larger than 1 GiB")) } else { Ok(()) }
+            });
+        }
+    }
+
+    #[inline]
+    fn covers(cut: Cut, epoch: Epoch, value: &V) -> bool {
+        F::covers(cut, epoch, value)
+    }
+
+    #[inline]
+    fn cost(cut: Cut, value: &V) -> usize {
+        F::pieces(cut, value).len()
     }
 
     fn delete(&mut self, group: u16, key: &K) {
@@ -176,7 +214,7 @@ impl<'a> EntryReader<'a> {
         Ok(value)
     }
 
-    fn decode(&self, what: &str) -> StateError {
+    pub(crate) fn decode(&self, what: &str) -> StateError {
         StateError::Decode(self.name.clone(), self.group, what.to_owned())
     }
 }

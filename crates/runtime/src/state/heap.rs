@@ -4,17 +4,17 @@
 //! from checkpoints to epochs, and the erased face.
 
 use super::entries::{BlockSink, EntryFormat, EntryReader, write_value};
-use super::versioned::{EntrySink, Epoch, Guard, Place, Progress, RESTORED, TableKey, Versioned};
+use super::face::HeapKind;
+use super::versioned::{EntrySink, Epoch, Place, Progress, RESTORED, TableKey, Versioned};
 use super::{
-    Block, Declaration, HeapTimers, SegmentOut, SharedTable, StateBackend, StateError, StateKind, StateName, Table,
-    TimerDeclaration, Value, ValueDeclaration, ValueState,
+    Declaration, HeapList, HeapMap, HeapTimers, ListDeclaration, MapDeclaration, SegmentOut, SharedTable, StateBackend,
+    StateError, StateKind, StateName, TimerDeclaration, Value, ValueDeclaration, ValueState,
 };
 use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut, Range};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -44,6 +44,8 @@ impl HeapBackend {
 impl StateBackend for HeapBackend {
     type Value<K: Key, V: Value> = HeapValue<K, V>;
     type Timers<K: Key> = HeapTimers<K>;
+    type Map<K: Key, M: Key, V: Value> = HeapMap<K, M, V>;
+    type List<K: Key, V: Value> = HeapList<K, V>;
 
     fn value<K: Key, V: Value>(&mut self, declaration: ValueDeclaration) -> Result<HeapValue<K, V>, StateError> {
         let name = self.claim(declaration.name)?;
@@ -58,6 +60,20 @@ impl StateBackend for HeapBackend {
         let (timers, table) = HeapTimers::new(name, self.space.clone());
         self.tables.push(table);
         Ok(timers)
+    }
+
+    fn map<K: Key, M: Key, V: Value>(&mut self, declaration: MapDeclaration) -> Result<HeapMap<K, M, V>, StateError> {
+        let name = self.claim(declaration.name)?;
+        let (map, table) = HeapMap::new(name, declaration.copies, self.space.clone());
+        self.tables.push(table);
+        Ok(map)
+    }
+
+    fn list<K: Key, V: Value>(&mut self, declaration: ListDeclaration) -> Result<HeapList<K, V>, StateError> {
+        let name = self.claim(declaration.name)?;
+        let (list, table) = HeapList::new(name, self.space.clone());
+        self.tables.push(table);
+        Ok(list)
     }
 
     fn tables(&self) -> &[SharedTable] {
@@ -123,6 +139,7 @@ where
         let base = base.filter(|_| kind != Kind::Savepoint);
         let base_epoch = base.and_then(|base| self.known.get(&base).copied());
         let cut = self.entries.cut(base_epoch, BlockSink::new(Arc::clone(&self.name)));
+        self.entries.sink(cut.epoch).expect("just made").set_cut(cut);
         self.open.push((id, cut.epoch));
         if kind != Kind::Savepoint {
             self.known.insert(id, cut.epoch);
@@ -232,72 +249,27 @@ type ValueEntries<K, V> = Snapshots<K, V, ValueFormat>;
 
 struct ValueTable<K, V>(ValueEntries<K, V>);
 
-impl<K: Key, V: Value> Table for ValueTable<K, V> {
-    fn declaration(&self) -> Declaration {
-        self.0.declaration()
+impl<K: Key, V: Value> HeapKind for ValueTable<K, V> {
+    type User = K;
+    type Key = K;
+    type Value = V;
+    type Format = ValueFormat;
+
+    fn snapshots(&self) -> &ValueEntries<K, V> {
+        &self.0
     }
 
-    fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
-        self.0.expect(stored)
+    fn snapshots_mut(&mut self) -> &mut ValueEntries<K, V> {
+        &mut self.0
     }
 
-    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
-        let name = Arc::clone(&self.0.name);
-        for run in block.runs() {
-            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.0.space.owns(group) || !groups.contains(&group.0) {
-                continue;
-            }
-            let mut reader = EntryReader::new(entries, &name, group);
-            let mut first = true;
-            while !reader.is_empty() {
-                let key: K = reader.value()?;
-                if std::mem::take(&mut first) {
-                    self.0.check_shape(Shape::of(&key))?;
-                }
-                let place = Place { group: group.0, bucket_hash: checked_place(&self.0.space, &name, group, &key)? };
-                match block.kind {
-                    BlockKind::Deletes => drop(self.0.entries.remove(place, |entry| entry.key.is(&key))),
-                    BlockKind::Puts => {
-                        let value: V = reader.value()?;
-                        put(&mut self.0.entries, place, key, value);
-                    }
-                }
-            }
+    fn apply(&mut self, kind: BlockKind, hash: u64, key: K, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        let place = self.place(hash);
+        match kind {
+            BlockKind::Deletes => drop(self.0.entries.remove(place, |entry| entry.key.is(&key))),
+            BlockKind::Puts => put(&mut self.0.entries, place, key, reader.value()?),
         }
         Ok(())
-    }
-
-    fn start(&mut self, restored: Option<CheckpointId>) {
-        self.0.start(restored);
-    }
-
-    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
-        self.0.cut(id, base, kind)
-    }
-
-    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError> {
-        self.0.scan(id, budget, out)
-    }
-
-    fn buffered(&self) -> usize {
-        self.0.buffered()
-    }
-
-    fn abort(&mut self, id: CheckpointId) {
-        self.0.abort(id);
-    }
-
-    fn completed(&mut self, id: CheckpointId) {
-        self.0.completed(id);
-    }
-
-    fn len(&self) -> usize {
-        self.0.entries.len()
-    }
-
-    fn memory(&self) -> usize {
-        self.0.memory()
     }
 }
 
@@ -314,6 +286,10 @@ pub(super) fn put<K: TableKey, V, S: EntrySink<K, V>>(
         *slot = value;
     }
 }
+
+/// Where a sweep goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SweepCursor((usize, usize));
 
 /// One value per key, on the heap. Cheap to clone: clones share one table.
 pub struct HeapValue<K, V> {
@@ -338,14 +314,13 @@ impl<K: Key, V: Value> HeapValue<K, V> {
         change(table.0.entries.slot(place, key, init).0)
     }
 
-    /// Looks a value up for reading and, only if it is written through, for writing. The state is locked meanwhile.
+    /// Goes on looking for values that are `gone` and removes them: about `budget` buckets from `cursor` on, which begins as
+    /// its default. A removal is a write like any other.
     ///
     /// # Panics
-    /// If another guard of this state is alive.
-    pub fn with_guard<R>(&self, hash: u64, key: &K, look: impl FnOnce(Option<ValueGuard<'_, K, V>>) -> R) -> R {
-        let mut table: RefMut<'_, ValueTable<K, V>> = self.table.borrow_mut();
-        let place = table.place(hash);
-        look(table.0.entries.guard(place, |entry| entry.key.is(key)).map(ValueGuard))
+    /// If `gone` uses this state.
+    pub fn sweep(&self, cursor: &mut SweepCursor, budget: usize, gone: impl Fn(&V) -> bool) {
+        self.table.borrow_mut().0.entries.sweep(&mut cursor.0, budget, gone);
     }
 
     /// The erased face of this state.
@@ -401,22 +376,5 @@ impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
         let mut table = self.table.borrow_mut();
         let place = table.place(hash);
         Ok(table.0.entries.remove(place, |entry| entry.key.is(key)).map(|(_, value)| value))
-    }
-}
-
-/// One value of a [`HeapValue`]. Reading is free; the first mutable use is the write.
-pub struct ValueGuard<'a, K, V>(Guard<'a, K, V, BlockSink<ValueFormat>>);
-
-impl<K: Key, V: Value> Deref for ValueGuard<'_, K, V> {
-    type Target = V;
-
-    fn deref(&self) -> &V {
-        &self.0
-    }
-}
-
-impl<K: Key, V: Value> DerefMut for ValueGuard<'_, K, V> {
-    fn deref_mut(&mut self) -> &mut V {
-        &mut self.0
     }
 }

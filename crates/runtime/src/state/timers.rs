@@ -4,18 +4,15 @@
 //! they are skipped when they come up, and it is rebuilt when more than half of it is stale.
 
 use super::entries::{EntryFormat, EntryReader, write_value};
-use super::heap::{Snapshots, checked_place, put};
-use super::versioned::{Entry, Place, Progress, TableKey};
-use super::{
-    Block, Declaration, DueTimer, SegmentOut, SharedTable, StateError, StateKind, StateName, Table, TimerState,
-};
+use super::face::HeapKind;
+use super::heap::{Snapshots, put};
+use super::versioned::{Entry, Place, TableKey};
+use super::{DueTimer, SharedTable, StateError, StateKind, StateName, TimerState};
 use crate::key::{Key, KeySpace, Shape, hash_key};
 use crate::segment::BlockKind;
-use flott_checkpoint::{CheckpointId, Kind};
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -128,73 +125,38 @@ impl<K: Key> TimerTable<K> {
     }
 }
 
-impl<K: Key> Table for TimerTable<K> {
-    fn declaration(&self) -> Declaration {
-        self.snapshots.declaration()
+impl<K: Key> HeapKind for TimerTable<K> {
+    type User = K;
+    type Key = Timer<K>;
+    type Value = ();
+    type Format = TimerFormat;
+
+    fn snapshots(&self) -> &Snapshots<Timer<K>, (), TimerFormat> {
+        &self.snapshots
     }
 
-    fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
-        self.snapshots.expect(stored)
+    fn snapshots_mut(&mut self) -> &mut Snapshots<Timer<K>, (), TimerFormat> {
+        &mut self.snapshots
     }
 
-    fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
-        let name = Arc::clone(&self.snapshots.name);
-        for run in block.runs() {
-            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.snapshots.space.owns(group) || !groups.contains(&group.0) {
-                continue;
-            }
-            let mut reader = EntryReader::new(entries, &name, group);
-            let mut first = true;
-            while !reader.is_empty() {
-                let (key, time): (K, i64) = (reader.value()?, reader.value()?);
-                if std::mem::take(&mut first) {
-                    self.snapshots.check_shape(Shape::of(&key))?;
-                }
-                let hash = checked_place(&self.snapshots.space, &name, group, &key)?;
-                match block.kind {
-                    BlockKind::Deletes => drop(self.delete(hash, &key, time)),
-                    BlockKind::Puts => {
-                        let place = self.place(hash, time);
-                        put(&mut self.snapshots.entries, place, Timer { key, time }, ());
-                    }
-                }
+    fn apply(&mut self, kind: BlockKind, hash: u64, key: K, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        let time: i64 = reader.value()?;
+        match kind {
+            BlockKind::Deletes => drop(self.delete(hash, &key, time)),
+            BlockKind::Puts => {
+                let place = self.place(hash, time);
+                put(&mut self.snapshots.entries, place, Timer { key, time }, ());
             }
         }
         Ok(())
     }
 
-    fn start(&mut self, restored: Option<CheckpointId>) {
-        self.snapshots.start(restored);
+    fn started(&mut self) {
         self.rebuild_queue();
     }
 
-    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
-        self.snapshots.cut(id, base, kind)
-    }
-
-    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError> {
-        self.snapshots.scan(id, budget, out)
-    }
-
-    fn buffered(&self) -> usize {
-        self.snapshots.buffered()
-    }
-
-    fn abort(&mut self, id: CheckpointId) {
-        self.snapshots.abort(id);
-    }
-
-    fn completed(&mut self, id: CheckpointId) {
-        self.snapshots.completed(id);
-    }
-
-    fn len(&self) -> usize {
-        self.snapshots.entries.len()
-    }
-
-    fn memory(&self) -> usize {
-        self.snapshots.memory() + self.queue.capacity() * size_of::<(i64, u64)>()
+    fn derived_memory(&self) -> usize {
+        self.queue.capacity() * size_of::<(i64, u64)>()
     }
 }
 

@@ -46,6 +46,18 @@ pub(crate) trait EntrySink<K, V> {
     fn put(&mut self, group: u16, key: &K, value: &V, early: bool);
     /// A key removed between the base and the cut; it may be among the puts as well.
     fn delete(&mut self, group: u16, key: &K);
+
+    /// Whether a cut holds something of an entry whose last write was in `epoch`.
+    #[inline]
+    fn covers(cut: Cut, epoch: Epoch, _: &V) -> bool {
+        cut.covers(epoch)
+    }
+
+    /// What putting such an entry costs of a scan's budget, beyond the visit: about one for each stored entry.
+    #[inline]
+    fn cost(_: Cut, _: &V) -> usize {
+        1
+    }
 }
 
 /// Names a handle by its epoch. `base` is the one really used: None (full) if the one asked for cannot be served.
@@ -53,6 +65,18 @@ pub(crate) trait EntrySink<K, V> {
 pub(crate) struct Cut {
     pub(crate) epoch: Epoch,
     pub(crate) base: Option<Epoch>,
+}
+
+impl Cut {
+    /// No base means no lower bound: a full snapshot takes epoch 0 too.
+    #[inline]
+    pub(crate) fn covers(self, epoch: Epoch) -> bool {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::FullSkipsRestored) && epoch == RESTORED {
+            return false;
+        }
+        epoch <= self.epoch && self.base.is_none_or(|base| epoch > base)
+    }
 }
 
 /// How far a scan is.
@@ -179,6 +203,46 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         }
     }
 
+    /// As [`Versioned::slot`], for a value that only grows: what a scan still needs of it stays where it is, so nothing is
+    /// saved. The value must remember by epoch how far it had grown, and the sink's `covers` must ask it. Besides the value
+    /// come the current epoch, and the oldest one whose end anybody may still ask for.
+    pub(crate) fn grow(&mut self, place: Place, key: K, init: impl FnOnce() -> V) -> (&mut V, Epoch, Epoch) {
+        let index = self.index(place.group);
+        let (epoch, oldest) = (self.epoch, self.oldest_needed());
+        let group = self.groups.get_mut(index).expect("a record came to a worker that owns its key group");
+        match group.table.find_entry(place.bucket_hash, |entry| entry.key.is(&key)) {
+            Ok(found) => {
+                let bucket = found.bucket_index();
+                let entry = found.into_mut();
+                if entry.epoch != epoch {
+                    entry.epoch = epoch;
+                    group.dirty.mark(bucket, epoch);
+                }
+                (&mut entry.value, epoch, oldest)
+            }
+            Err(absent) => {
+                let at = (index, place);
+                let entry = Entry { key, value: init(), epoch };
+                self.len += 1;
+                let value = insert(absent.into_table(), &mut group.dirty, &mut self.handles, at, (entry, self.seed));
+                (value, epoch, oldest)
+            }
+        }
+    }
+
+    /// No open cut and no later one asks how an entry was at the end of an older epoch.
+    fn oldest_needed(&self) -> Epoch {
+        let open = self.handles.iter().map(|handle| handle.cut.base.unwrap_or(handle.cut.epoch));
+        open.fold(self.deletions.oldest_base(), Epoch::min)
+    }
+
+    /// All entries with this hash, and perhaps others; in no particular order.
+    pub(crate) fn with_hash(&self, place: Place) -> impl Iterator<Item = &Entry<K, V>> {
+        let group =
+            self.groups.get(self.index(place.group)).expect("a record came to a worker that owns its key group");
+        group.table.iter_hash(place.bucket_hash)
+    }
+
     pub(crate) fn remove(&mut self, place: Place, is: impl FnMut(&Entry<K, V>) -> bool) -> Option<(K, V)> {
         let mut guard = self.guard(place, is)?;
         guard.save_old();
@@ -186,6 +250,30 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         self.len -= 1;
         self.deletions.record(place.group, &entry.key, self.epoch, self.len);
         Some((entry.key, entry.value))
+    }
+
+    /// Goes on looking for entries that are `gone` and removes them, visiting about `budget` buckets from `cursor` on (group
+    /// and bucket). It stops at the end of the table; the next call begins at its start.
+    pub(crate) fn sweep(&mut self, cursor: &mut (usize, usize), mut budget: usize, gone: impl Fn(&V) -> bool) {
+        while budget > 0 {
+            let Some(group) = self.groups.get(cursor.0) else {
+                *cursor = (0, 0);
+                return;
+            };
+            let end = group.table.num_buckets().min(cursor.1.saturating_add(budget));
+            let is_gone = |bucket: &usize| group.table.get_bucket(*bucket).is_some_and(|entry| gone(&entry.value));
+            let found = (cursor.1..end).find(is_gone);
+            let key = found.and_then(|bucket| group.table.get_bucket(bucket)).map(|entry| entry.key.clone());
+            let next = found.map_or(end, |bucket| bucket + 1);
+            budget = budget.saturating_sub(next.saturating_sub(cursor.1).max(1));
+            let whole = next >= group.table.num_buckets();
+            if let Some(key) = key {
+                let group = self.first_group.wrapping_add(cursor.0 as u16);
+                let place = Place { group, bucket_hash: key.bucket_hash(self.seed) };
+                self.remove(place, |entry| entry.key.is(&key));
+            }
+            *cursor = if whole { (cursor.0 + 1, 0) } else { (cursor.0, next) };
+        }
     }
 
     /// Freezes the current epoch for a new handle. `base` is the epoch of a completed cut, or 0.

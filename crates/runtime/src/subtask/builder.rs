@@ -3,21 +3,23 @@
 //! Whatever it hands out is registered here as well, so that the subtask can reach it in a cut without going through the
 //! chain: outputs, sinks, tables.
 
-use super::output::{Outlet, Output, OutputPort, OutputSite};
+use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
 use crate::attempt::Attempt;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::key::KeySpace;
+use crate::key::{KeySpace, hash_key};
+use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
 use crate::state::{
-    HeapBackend, HeapTimers, HeapValue, StateBackend, TimerDeclaration, TimerState, Value, ValueDeclaration,
+    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, MapDeclaration, StateBackend,
+    TimerDeclaration, TimerState, Value, ValueDeclaration,
 };
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
@@ -99,6 +101,48 @@ impl SubtaskBuilder {
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
 
+    /// A declared map state of this chain, one map a key.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<K, M, V>> {
+        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: false });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// A map of which this subtask has a copy of its own, under its [own key](SubtaskBuilder::own_key).
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<u64, M, V>> {
+        let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: true });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
+    /// A key that lies in a key group of this subtask, and its hash: the smallest number of which this is true.
+    ///
+    /// # Errors
+    /// `Refused` if there are more workers than key groups.
+    pub fn own_key(&self) -> Result<(u64, u64)> {
+        let space = KeySpace::of_attempt(&self.attempt, self.id.index);
+        if space.owned.is_empty() {
+            let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
+            return Err(Error::refused(format!("{workers} workers share {groups} key groups, so some own none")));
+        }
+        let hashed = (0..u64::MAX).map(|key| (hash_key(space.seed, &key).expect("a number can be hashed"), key));
+        let own = hashed.into_iter().find(|(hash, _)| space.owns(space.group(*hash)));
+        Ok(own.expect("some number lies in a key group that is there"))
+    }
+
+    /// A declared list state of this chain, one list a key.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapList<K, V>> {
+        let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
+        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+    }
+
     /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
     /// when one is due.
     ///
@@ -115,6 +159,16 @@ impl SubtaskBuilder {
         Ok(timers)
     }
 
+    /// A moment at which this chain wants [`Signal::Time`], in milliseconds, for an operator that sets it as it goes.
+    ///
+    /// [`Signal::Time`]: crate::operator::Signal::Time
+    pub fn alarm(&mut self) -> Alarm {
+        let alarm = Alarm::default();
+        let due = Rc::clone(&alarm);
+        self.timers.push(Box::new(move || due.get()));
+        alarm
+    }
+
     /// The mark under which an operator shows in the worker's heartbeat.
     pub fn mark(&self, operator: &str) -> Mark {
         self.flow.heartbeat.mark(operator)
@@ -125,9 +179,9 @@ impl SubtaskBuilder {
         Box::new(self.open_outlet(edge, partitioner))
     }
 
-    /// The same for an edge that `KeyBy` feeds.
-    pub fn keyed_outlet<K: Key, T: Record>(&mut self, edge: u16) -> Outlet<Keyed<K, T>> {
-        self.open_outlet(edge, Partitioner::Hash(|record: &Keyed<K, T>| record.hash))
+    /// The same for keyed records, not boxed: whoever feeds it can be compiled together with it.
+    pub fn keyed_outlet<K: Key, T: Record>(&mut self, edge: u16) -> KeyedOutlet<K, T> {
+        KeyedOutlet(self.open_outlet(edge, Partitioner::Hash(|record: &Keyed<K, T>| record.hash)))
     }
 
     fn open_outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Outlet<T> {

@@ -7,11 +7,11 @@
 
 use crate::attempt::WorkerOptions;
 use crate::error::{Error, Result};
-use crate::key::{key_group, owner};
+use crate::key::{Key, key_group, owner};
 use crate::operator::{Context, Flow, Operator, Signal};
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
-use crate::record::{AnyBatch, Batch, BatchCodec, Record, TypedCodec, weight};
+use crate::record::{AnyBatch, Batch, BatchCodec, Keyed, Record, TypedCodec, weight};
 use crate::subtask::Partitioner;
 use crate::time::{Time, Timestamp, Watermark};
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, KeyGroup};
@@ -278,7 +278,7 @@ impl<T: Record> OutputPort for Output<T> {
 fn check_round_trip<T: Record>(batch: &Batch<T>) -> Result<()> {
     let type_name = std::any::type_name::<T>();
     let wrong = |how: &str| {
-        Error::failed(format!("records of type {type_name} do not survive encoding: {how}")).hint(
+        Error::invalid(format!("records of type {type_name} do not survive encoding: {how}")).hint(
             "give the type a serde representation that MessagePack can read back; it has to cross process boundaries",
         )
     };
@@ -291,27 +291,7 @@ fn check_round_trip<T: Record>(batch: &Batch<T>) -> Result<()> {
 }
 
 /// The last operator of a chain: hands its records to an output.
-pub struct Outlet<T>(pub(super) Rc<RefCell<Output<T>>>);
-
-impl<T: Record> Outlet<T> {
-    /// Hands on a record whose hash is at hand, over an edge that is partitioned by hash: it is never looked for in the record,
-    /// so that the record is made where it will lie in its batch.
-    ///
-    /// # Errors
-    /// As [`Operator::on_record`].
-    #[inline]
-    pub(crate) fn emit_hashed(
-        &mut self,
-        hash: u64,
-        record: T,
-        at: Option<Timestamp>,
-        cx: &mut Context<'_>,
-    ) -> Result<()> {
-        let mut output = self.0.borrow_mut();
-        let lane = output.lane_of(hash);
-        output.emit_to(lane, record, at, cx)
-    }
-}
+pub(super) struct Outlet<T>(pub(super) Rc<RefCell<Output<T>>>);
 
 impl<T: Record> Operator<T> for Outlet<T> {
     #[inline]
@@ -325,5 +305,22 @@ impl<T: Record> Operator<T> for Outlet<T> {
         }
         // Flush and End: the subtask sends barrier and end itself, on all outputs at once.
         Ok(())
+    }
+}
+
+/// The outlet of an edge that is partitioned by hash, for keyed records: the hash is at hand, and not asked for through the
+/// partitioner, so a record can be made where it will lie in its batch.
+pub struct KeyedOutlet<K, T>(pub(super) Outlet<Keyed<K, T>>);
+
+impl<K: Key, T: Record> Operator<Keyed<K, T>> for KeyedOutlet<K, T> {
+    #[inline]
+    fn on_record(&mut self, record: Keyed<K, T>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        let mut output = self.0.0.borrow_mut();
+        let lane = output.lane_of(record.hash);
+        output.emit_to(lane, record, at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.0.on_signal(signal, cx)
     }
 }

@@ -58,7 +58,7 @@ impl<T: Record, W: SinkWriter<T>> Operator<T> for SinkOperator<W> {
     fn on_record(&mut self, record: T, _: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         cx.enter(self.mark);
         let mut writer = self.writer.borrow_mut();
-        writer.0.write(record).map_err(|error| error.at_operator(&self.operator))?;
+        writer.0.write(record, cx.now).map_err(|error| error.at_operator(&self.operator))?;
         self.written.set(self.written.get() + 1);
         if !writer.0.ready() {
             cx.sink_not_ready();

@@ -55,7 +55,7 @@ impl Part {
 
     pub(super) fn times(&mut self, first_seen: Time, cut_began: Time, cut_ended: Time) {
         let micros = |duration: std::time::Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        let triggered = Time(self.barrier.triggered_at.saturating_mul(1_000));
+        let triggered = Time::of_millis(self.barrier.triggered_at);
         self.ack.timings.start_delay = micros(first_seen.since(triggered));
         self.ack.timings.alignment = micros(cut_began.since(first_seen));
         self.ack.timings.cut = micros(cut_ended.since(cut_began));

@@ -111,6 +111,7 @@ impl<S: Source> SourceChain<S> {
             split.state = SplitState::Reading(reader);
         }
         let SplitState::Reading(reader) = &mut split.state else { return Ok(SplitPulled::End) };
+        let mut skipped = 0;
         for _ in 0..budget {
             if !cx.may_take() {
                 return Ok(SplitPulled::Stopped);
@@ -128,6 +129,13 @@ impl<S: Source> SourceChain<S> {
                 }
                 Read::Pending => return Ok(SplitPulled::Wait(None)),
                 Read::At(moment) => return Ok(SplitPulled::Wait(Some(moment))),
+                Read::Skipped => {
+                    skipped += 1;
+                    if skipped == TURN {
+                        // Nothing was taken, so nothing else bounds the step.
+                        return Ok(SplitPulled::Stopped);
+                    }
+                }
                 Read::End => {
                     let position = to_json(&reader.position(), &self.operator)?;
                     split.state = SplitState::Finished(Some(position));
@@ -138,13 +146,18 @@ impl<S: Source> SourceChain<S> {
         Ok(SplitPulled::TurnOver)
     }
 
+    /// Reads split after split. A split has its turn until it has nothing to give now, so that of many files only one is
+    /// open; of a source without end, where that may never be, a turn is also over after some records.
     fn pull_in_turn(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
+        let turn = if self.source.is_bounded() { u32::MAX } else { TURN };
         // Splits in a row that have nothing more to give now, and how many of them are at their end.
         let (mut quiet, mut ended) = (0, 0);
         let mut wait: Option<Time> = None;
         while quiet < self.splits.len() {
-            let pulled = self.pull_split(TURN, cx)?;
-            self.turn = (self.turn + 1) % self.splits.len();
+            let pulled = self.pull_split(turn, cx)?;
+            if !(matches!(pulled, SplitPulled::Stopped) && self.source.is_bounded()) {
+                self.turn = (self.turn + 1) % self.splits.len();
+            }
             match pulled {
                 SplitPulled::Stopped => return Ok(Pulled::More),
                 SplitPulled::TurnOver => (quiet, ended, wait) = (0, 0, None),
@@ -156,17 +169,6 @@ impl<S: Source> SourceChain<S> {
             }
         }
         Ok(if ended == self.splits.len() { Pulled::End } else { Pulled::Wait(wait) })
-    }
-
-    fn pull_in_order(&mut self, cx: &mut Context<'_>) -> Result<Pulled> {
-        while self.turn < self.splits.len() {
-            match self.pull_split(u32::MAX, cx)? {
-                SplitPulled::Stopped | SplitPulled::TurnOver => return Ok(Pulled::More),
-                SplitPulled::Wait(moment) => return Ok(Pulled::Wait(moment)),
-                SplitPulled::End => self.turn += 1,
-            }
-        }
-        Ok(Pulled::End)
     }
 }
 
@@ -211,7 +213,7 @@ impl<S: Source> SourcePort for SourceChain<S> {
         if self.splits.is_empty() {
             return Ok(Pulled::End);
         }
-        if self.source.is_bounded() { self.pull_in_order(cx) } else { self.pull_in_turn(cx) }
+        self.pull_in_turn(cx)
     }
 
     fn parts(&self) -> Result<BTreeMap<String, SplitPart>> {

@@ -8,7 +8,7 @@ use super::{Phase, Pulled, Subtask};
 use crate::control::Report;
 use crate::error::Result;
 use crate::io::{BlockingCall, Ticket};
-use crate::operator::{Context, Signal};
+use crate::operator::{Context, Quantum, Signal};
 use crate::outbox::Outbox;
 use crate::time::{Clock, Time};
 use crate::worker::{Next, Segments};
@@ -43,7 +43,8 @@ impl Subtask {
         if self.is_open() && !self.paused && !self.ended {
             wake.extend(self.source_wait);
             wake.extend(Some(self.flow.held_until.get()).filter(|moment| *moment > now));
-            wake.extend(self.next_timer());
+            // One that is due already waits for what holds back records too.
+            wake.extend(self.next_timer().filter(|due| *due > now));
         }
         Ok(wake.into_iter().min().map_or(Next::Idle, Next::At))
     }
@@ -64,12 +65,25 @@ impl Subtask {
 
     /// Records, signals and barriers, until the quantum is used up or nothing can be taken; true in the first case.
     fn work(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
+        let late = !self.paused && !self.ended && self.fire_timers(clock, outbox)?;
         let flow = Rc::clone(&self.flow);
         let cx = &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox);
-        if !self.paused && !self.ended && self.next_timer().is_some_and(|due| due <= cx.now) {
-            self.chain.on_signal(Signal::Time, cx).map_err(|error| self.fail_at(error))?;
+        let more = if self.is_source { self.work_as_source(cx)? } else { self.work_on_gate(cx)? };
+        Ok(late || more)
+    }
+
+    /// Timers have half a quantum of their own, so that records and barriers have their turn however many are due. True if
+    /// some are left that may fire at once.
+    fn fire_timers(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
+        let flow = Rc::clone(&self.flow);
+        let Quantum { time, records } = self.attempt.options.quantum;
+        let half = Quantum { time: time / 2, records: records.div_ceil(2) };
+        let cx = &mut Context::new(&flow, clock, half, outbox);
+        if self.next_timer().is_none_or(|due| due > cx.now) {
+            return Ok(false);
         }
-        if self.is_source { self.work_as_source(cx) } else { self.work_on_gate(cx) }
+        self.chain.on_signal(Signal::Time, cx).map_err(|error| self.fail_at(error))?;
+        Ok(flow.is_open() && self.next_timer().is_some_and(|due| due <= cx.now))
     }
 
     fn work_as_source(&mut self, cx: &mut Context<'_>) -> Result<bool> {
@@ -170,7 +184,7 @@ impl Subtask {
 
     fn next_timer(&self) -> Option<Time> {
         let due = self.timers.iter().filter_map(|next| next()).min()?;
-        Some(Time(u64::try_from(due).unwrap_or(0).saturating_mul(1_000)))
+        Some(Time::of_millis(u64::try_from(due).unwrap_or(0)))
     }
 
     fn call_sinks(&mut self, now: Time, around: &mut Surroundings<'_>) {

@@ -215,7 +215,12 @@ impl Files for MemoryFiles {
         let info = self.serve(Operation::Info, path, |disk| {
             let node = disk.find(path)?;
             let length = disk.length(node)?;
-            Ok(FileInfo { length: length.unwrap_or(0), is_dir: length.is_none(), identity: (0, node) })
+            Ok(FileInfo {
+                length: length.unwrap_or(0),
+                is_dir: length.is_none(),
+                is_file: length.is_some(),
+                identity: (0, node),
+            })
         });
         info.map(|(info, _)| info)
     }

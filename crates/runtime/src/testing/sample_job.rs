@@ -85,6 +85,7 @@ impl SampleJob {
         let manifest = self.write_manifest(kind, base).await;
         let (id, attempt, checksum) = (manifest.id, manifest.attempt, Manifest::checksum(&manifest.encode()));
         let entry = LogEntry::Checkpoint(CheckpointEntry {
+            slot: Slot(self.next_slot),
             id,
             attempt,
             nonce: self.next_slot * 7,

@@ -11,7 +11,7 @@ use crate::sink::Sink;
 use engine::{Engine, SUBTASKS};
 use std::io;
 
-pub use engine::Visible;
+pub use engine::{BETWEEN_RECORDS, Visible};
 
 use crate::connector::random::Random;
 

@@ -98,6 +98,7 @@ fn read_all<T: PartialEq + Debug, P: serde::Serialize>(reader: &mut BoxedReader<
                 now = moment;
             }
             Next::Pending => panic!("a source that waits for somebody else cannot be checked by this suite"),
+            Next::Skipped => assert_ne!(json(&reader.position()), before, "what is left out is behind the reader"),
             Next::End => {
                 assert!(matches!(reader.next(now), Ok(Next::End)), "the end stays the end");
                 return seen;

@@ -9,9 +9,11 @@ mod world;
 
 pub use cases::{
     base_and_increments_equal_a_full_part, buffered_bytes_are_visible_and_handed_over, entry_removed_after_the_cut,
-    equal_times_fire_in_the_order_of_hashes, idle_state_writes_nothing, key_types_cannot_change, names_are_unique,
-    savepoints_are_full_and_no_base, state_of_another_kind_is_refused, timers_fire_once_in_order,
-    unknown_bases_make_a_full_part, unserializable_values_decline, values_keep_what_was_put,
+    equal_times_fire_in_the_order_of_hashes, idle_state_writes_nothing, increments_hold_single_entries,
+    key_types_cannot_change, maps_keep_their_order_through_a_restore, maps_keep_what_was_put, names_are_unique,
+    overlapping_cuts_see_a_list_as_it_was, savepoints_are_full_and_no_base, state_of_another_kind_is_refused,
+    timers_fire_once_in_order, unknown_bases_make_a_full_part, unserializable_values_decline,
+    user_keys_must_be_hashable, values_keep_what_was_put,
 };
 pub use world::random_schedules;
 
@@ -24,7 +26,9 @@ macro_rules! state_suite {
             equal_times_fire_in_the_order_of_hashes, savepoints_are_full_and_no_base, unknown_bases_make_a_full_part,
             idle_state_writes_nothing, entry_removed_after_the_cut, base_and_increments_equal_a_full_part,
             buffered_bytes_are_visible_and_handed_over, unserializable_values_decline, key_types_cannot_change,
-            state_of_another_kind_is_refused, random_schedules);
+            state_of_another_kind_is_refused, maps_keep_what_was_put, maps_keep_their_order_through_a_restore,
+            increments_hold_single_entries, overlapping_cuts_see_a_list_as_it_was, user_keys_must_be_hashable,
+            random_schedules);
     };
     (@tests $module:ident, $make:expr, $($case:ident),*) => {
         mod $module {

@@ -83,7 +83,7 @@ async fn checksum(
         match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(at..end) }).await {
             StorageReply::Read(bytes) => hash.update(&bytes),
             StorageReply::NotFound => return Ok(None),
-            StorageReply::Failed(text) => return Err(text),
+            StorageReply::Failed(text) | StorageReply::Obstructed(text) => return Err(text),
             other => return Err(format!("the storage answers a read with {other:?}")),
         }
         on_piece(end - at);
@@ -109,7 +109,7 @@ async fn unreadable(storage: &StorageServer, path: &str, length: u64) -> Option<
 async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<Bytes, String> {
     match storage.serve(StorageRequest::Read { path: path.to_owned(), range: Some(range) }).await {
         StorageReply::Read(bytes) => Ok(bytes),
-        StorageReply::Failed(text) => Err(text),
+        StorageReply::Failed(text) | StorageReply::Obstructed(text) => Err(text),
         other => Err(format!("the storage answers a read with {other:?}")),
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn check(directory: &Directory) -> Vec<Finding> {
         directory
             .strangers
             .iter()
-            .map(|path| note(path.clone(), "it is not one of the job's objects", "none: it is never touched")),
+            .map(|path| note(path.clone(), "it is foreign, not one of the job's objects", "none: it is never touched")),
     );
     findings
 }
@@ -110,11 +110,15 @@ fn check_head(directory: &Directory, findings: &mut Vec<Finding>) {
 
 fn check_checkpoint(directory: &Directory, slot: Slot, entry: &CheckpointEntry, findings: &mut Vec<Finding>) {
     let path = layout::manifest(entry.id, entry.attempt);
-    let mut bad = |path: String, what: String| findings.push(damage(path, what, FALL_BACK, Some(entry.id), Some(slot)));
     if entry.manifest != path {
-        bad(layout::slot(slot), format!("it names `{}`, but the manifest of its checkpoint is {path}", entry.manifest));
+        let what = format!("it names `{}`, but the manifest of its checkpoint is {path}", entry.manifest);
+        return findings.push(damage(layout::slot(slot), what, FALL_BACK, Some(entry.id), Some(slot)));
+    }
+    if is_void(directory, entry) {
+        findings.push(note(layout::slot(slot), "nothing is left of its checkpoint, and nothing needs it: collected, and the entry was brought back by a late write", LEFTOVER));
         return;
     }
+    let mut bad = |path: String, what: String| findings.push(damage(path, what, FALL_BACK, Some(entry.id), Some(slot)));
     let Some(found) = directory.manifests.get(&(entry.id, entry.attempt)) else {
         return bad(path, format!("it is missing, but {} names it", layout::slot(slot)));
     };
@@ -143,6 +147,23 @@ fn check_checkpoint(directory: &Directory, slot: Slot, entry: &CheckpointEntry, 
             Some(_) => {}
         }
     }
+}
+
+/// A create that was given up may land late, in a slot that retention has emptied meanwhile. Such an entry restores nothing: its
+/// checkpoint was collected, so all of it is gone, and its parents before it; a newer one is there and does not build on it.
+fn is_void(directory: &Directory, entry: &CheckpointEntry) -> bool {
+    let key = (entry.id, entry.attempt);
+    let is_blob =
+        |path: &String| matches!(layout::parse(path), Some(Name::Segment { id, attempt, .. }) if (id, attempt) == key);
+    let is_base = |manifest: &Manifest| manifest.base.is_some_and(|base| (base.id, base.attempt) == key);
+    let manifests = || directory.manifests.values().filter_map(|found| found.content.as_ref().ok());
+    !directory.manifests.contains_key(&key)
+        && !directory.lengths.keys().any(|path| is_blob(path))
+        && !manifests().any(is_base)
+        && !directory.checkpoints().any(|(_, other)| Some(other.id) == entry.parent)
+        && directory
+            .checkpoints()
+            .any(|(_, newer)| newer.id > entry.id && directory.manifest(newer.id, newer.attempt).is_some())
 }
 
 /// A manifest repeats what the log says about the incarnation (C1).

@@ -27,6 +27,7 @@ pub struct Directory {
     pub(super) lengths: BTreeMap<String, u64>,
     pub(super) log: BTreeMap<Slot, Result<LogEntry, String>>,
     pub(super) manifests: BTreeMap<(CheckpointId, AttemptId), FoundManifest>,
+    pub(super) history: BTreeMap<(CheckpointId, AttemptId), HistoryEntry>,
     /// Paths of damaged small objects, and what is wrong.
     pub(super) damaged: BTreeMap<String, String>,
     pub(super) strangers: Vec<String>,
@@ -63,6 +64,11 @@ impl Directory {
     #[must_use]
     pub fn manifest(&self, id: CheckpointId, attempt: AttemptId) -> Option<&Manifest> {
         self.manifests.get(&(id, attempt)).and_then(|found| found.content.as_ref().ok())
+    }
+
+    /// The sound entries of the history: every checkpoint that was tried and is remembered, by id and attempt.
+    pub fn history(&self) -> impl DoubleEndedIterator<Item = &HistoryEntry> {
+        self.history.values()
     }
 
     /// Bytes of all listed objects.
@@ -104,9 +110,10 @@ impl Directory {
                 let content = bytes.and_then(|bytes| Manifest::decode(path, &bytes).map_err(text));
                 self.manifests.insert((id, attempt), FoundManifest { checksum, content });
             }
-            Name::History(..) => {
-                self.note(path, bytes.and_then(|bytes| HistoryEntry::decode(path, &bytes).map(drop).map_err(text)));
-            }
+            Name::History(..) => match bytes.and_then(|bytes| HistoryEntry::decode(path, &bytes).map_err(text)) {
+                Ok(entry) => drop(self.history.insert((entry.id(), entry.attempt()), entry)),
+                Err(what) => self.note(path, Err(what)),
+            },
             Name::Pin(_) => self.note(path, bytes.and_then(|bytes| Pin::decode(path, &bytes).map(drop).map_err(text))),
             Name::Segment { .. } => {}
         }
@@ -120,8 +127,7 @@ impl Directory {
 }
 
 fn entry(slot: Slot, bytes: &[u8]) -> Result<LogEntry, String> {
-    let entry = LogEntry::decode(bytes).and_then(|entry| entry.check_slot(slot).map(|()| entry));
-    entry.map_err(|error| error.to_string())
+    LogEntry::read(slot, bytes).map_err(|error| error.to_string())
 }
 
 fn text(error: Error) -> String {
@@ -146,7 +152,7 @@ async fn get(storage: &StorageServer, path: &str) -> Result<Option<Bytes>, Strin
     match storage.serve(StorageRequest::Read { path: path.to_owned(), range: None }).await {
         StorageReply::Read(bytes) => Ok(Some(bytes)),
         StorageReply::NotFound => Ok(None),
-        StorageReply::Failed(text) => Err(text),
+        StorageReply::Failed(text) | StorageReply::Obstructed(text) => Err(text),
         other => Err(format!("the storage answers a read with {other:?}")),
     }
 }

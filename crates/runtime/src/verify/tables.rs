@@ -4,8 +4,25 @@ use super::directory::Directory;
 use crate::control::{PartTimings, SplitPart};
 use crate::manifest::Manifest;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, Slot, SubtaskId};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+
+/// Whatever is printed as JSON has times in milliseconds, with a fraction.
+fn in_millis<S: Serializer>(micros: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(millis(*micros))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a moment of today has 51 bits")]
+fn millis(micros: u64) -> f64 {
+    micros as f64 / 1_000.0
+}
+
+fn steps_in_millis<S: Serializer>(timings: &PartTimings, serializer: S) -> Result<S::Ok, S::Error> {
+    let PartTimings { start_delay, alignment, cut, scan, upload } = *timings;
+    let steps =
+        [("start_delay", start_delay), ("alignment", alignment), ("cut", cut), ("scan", scan), ("upload", upload)];
+    serializer.collect_map(steps.map(|(step, micros)| (step, millis(micros))))
+}
 
 /// A checkpoint in a list.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -41,9 +58,11 @@ pub struct CheckpointDetails {
     pub workers: u16,
     /// Bytes written for it.
     pub bytes: u64,
-    /// When it was complete, in microseconds since the epoch.
+    /// When it was complete, in microseconds since the epoch; as JSON in milliseconds.
+    #[serde(rename = "completed_at_ms", serialize_with = "in_millis")]
     pub completed_at: u64,
-    /// From the trigger to completion, in microseconds.
+    /// From the trigger to completion, in microseconds; as JSON in milliseconds.
+    #[serde(rename = "duration_ms", serialize_with = "in_millis")]
     pub duration: u64,
 }
 
@@ -92,7 +111,8 @@ pub struct PartRow {
     pub segment: Option<String>,
     /// Bytes of that segment.
     pub bytes: u64,
-    /// How long the steps took, in microseconds.
+    /// How long the steps took, in microseconds; as JSON in milliseconds.
+    #[serde(rename = "timings_ms", serialize_with = "steps_in_millis")]
     pub timings: PartTimings,
     /// Positions by source operator and split.
     pub splits: BTreeMap<String, BTreeMap<String, SplitPart>>,

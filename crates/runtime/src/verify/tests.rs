@@ -216,3 +216,53 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn an_entry_that_a_late_write_brought_back_is_void_and_no_damage() {
+    let mut job = SampleJob::new(StorageServer::in_memory());
+    job.start(None).await;
+    for _ in 0..3 {
+        job.checkpoint(Kind::Checkpoint, None).await;
+    }
+    let of_the_first = ["log/2.json", "manifests/1-1.json", "data/1/1-0.seg", "data/1/1-1.seg"];
+    let mut entries = Vec::new();
+    for path in of_the_first {
+        entries.push(job.get(path).await.expect("there"));
+        replace(&job, path, None).await;
+    }
+    replace(&job, "log/2.json", entries.first().cloned()).await;
+    let found = report(&job).await;
+    assert!(!found.is_damaged(), "{:?}", found.findings);
+    let [void] = found.findings.as_slice() else { panic!("one finding: {:?}", found.findings) };
+    assert!(void.path == "log/2.json" && void.what.contains("late write"), "{void:?}");
+    assert_eq!(found.newest_whole, Some(CheckpointId(3)));
+    // As soon as anything of it is there, it is a checkpoint like any other.
+    replace(&job, "data/1/1-0.seg", entries.get(2).cloned()).await;
+    assert!(report(&job).await.is_damaged());
+}
+
+#[tokio::test]
+async fn a_newest_checkpoint_of_which_nothing_is_left_is_damage() {
+    let mut job = SampleJob::new(StorageServer::in_memory());
+    job.start(None).await;
+    for _ in 0..2 {
+        job.checkpoint(Kind::Checkpoint, None).await;
+    }
+    for path in ["manifests/2-1.json", "data/1/2-0.seg", "data/1/2-1.seg"] {
+        replace(&job, path, None).await;
+    }
+    assert!(report(&job).await.is_damaged());
+}
+
+#[tokio::test]
+async fn an_entry_copied_to_another_slot_is_damage_there() {
+    for slot in ["7", "5000", "18446744073709551615"] {
+        let job = good().await;
+        let path = format!("log/{slot}.json");
+        job.put(&path, job.get("log/6.json").await.expect("there")).await;
+        let found = report(&job).await;
+        let named = found.findings.iter().find(|finding| finding.path == path).expect("found");
+        assert_eq!(named.severity, Severity::Damage);
+        assert!(named.what.contains("copied or renamed"), "{named:?}");
+    }
+}

@@ -9,20 +9,22 @@ use crate::attempt::{Attempt, Restore};
 use crate::control::{BlobRef, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
-use crate::key::KeySpace;
+use crate::key::{KeySpace, owner_of_name, writer_name};
 use crate::messagepack;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
 use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
-use crate::subtask::{RestoredPart, Subtask, TOKENS, stored_operator};
+use crate::subtask::{RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// So many blocks may be on their way at once.
+/// Most footers fit into what is asked for first; no footer has more than `MAX_FOOTER`.
+const FIRST_TAIL: u64 = 16 << 10;
+/// So many footers or blocks may be on their way at once.
 const IN_FLIGHT: usize = 4;
 
 /// See the head of this file.
@@ -35,8 +37,8 @@ pub(super) struct Restoring {
     footers: BTreeMap<String, Footer>,
     /// Footers to read: the file, and the bytes from its end that are being asked for.
     asked_footers: BTreeMap<Ticket, (BlobRef, u64)>,
-    /// Footers that did not fit into the first read.
-    longer_tails: Vec<(BlobRef, u64)>,
+    /// Footers to ask for when there is room: not yet asked for, or longer than the first read.
+    waiting_footers: VecDeque<(BlobRef, u64)>,
     /// Set once all footers are in.
     plan: Option<Blocks>,
 }
@@ -46,7 +48,7 @@ pub(super) struct Restoring {
 struct Blocks {
     waiting: VecDeque<Piece>,
     asked: VecDeque<(Ticket, Piece, Option<Bytes>)>,
-    tokens: BTreeMap<String, Vec<Token>>,
+    tokens: BTreeMap<String, Vec<RestoredToken>>,
     /// Pieces of a blob, until its last one is in.
     blob: Vec<u8>,
 }
@@ -60,7 +62,7 @@ struct Chain {
 
 enum Piece {
     Block { path: String, entry: BlockEntry, groups: std::ops::Range<u16>, table: SharedTable },
-    Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool },
+    Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool, owned: bool },
 }
 
 impl Restoring {
@@ -72,7 +74,7 @@ impl Restoring {
             begun: false,
             footers: BTreeMap::new(),
             asked_footers: BTreeMap::new(),
-            longer_tails: Vec::new(),
+            waiting_footers: VecDeque::new(),
             plan: None,
         }
     }
@@ -88,11 +90,9 @@ impl Restoring {
         let Some(restore) = &attempt.restore else { return Ok(true) };
         if !self.begun {
             self.begun = true;
-            self.ask_footers(restore, outbox);
+            self.list_footers(restore, subtasks);
         }
-        for (blob, tail) in std::mem::take(&mut self.longer_tails) {
-            self.ask_tail(blob, tail, outbox);
-        }
+        self.ask_footers(outbox);
         if !self.asked_footers.is_empty() {
             return Ok(false);
         }
@@ -105,7 +105,14 @@ impl Restoring {
         if !blocks.asked.is_empty() {
             return Ok(false);
         }
-        let tokens = std::mem::take(&mut blocks.tokens);
+        #[allow(unused_mut, reason = "only a mutation changes it")]
+        let mut tokens = std::mem::take(&mut blocks.tokens);
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::TokensScattered) {
+            for token in tokens.values_mut().flatten() {
+                token.owned = owner_of_name(&token.token.name, attempt.workers) == self.worker;
+            }
+        }
         let finished = finished(&attempt, restore);
         for subtask in subtasks {
             restore_rest(restore, subtask, &tokens, &finished, self.worker);
@@ -113,25 +120,53 @@ impl Restoring {
         Ok(true)
     }
 
-    /// All segments that this worker may need: its own along the chain, and of the newest checkpoint everybody's, for tokens.
-    fn ask_footers(&mut self, restore: &Restore, outbox: &mut Outbox) {
+    /// The segments that this worker needs: its own along the chain, and of the newest checkpoint those with tokens for it.
+    fn list_footers(&mut self, restore: &Restore, subtasks: &[Subtask]) {
         let mut blobs: BTreeMap<String, BlobRef> = BTreeMap::new();
-        for (id, manifest) in &restore.manifests {
-            let wanted = |part: &&SubtaskPart| part.subtask.index == self.worker || *id == restore.checkpoint;
-            let segments = manifest.parts.values().filter(wanted).filter_map(|part| part.segment.clone());
+        for manifest in restore.manifests.values() {
+            let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
+            let segments = own.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for blob in blobs.into_values() {
-            // Most footers fit into what is asked for first.
-            self.ask_tail(blob, 16 << 10, outbox);
+        for operator in subtasks.iter().flat_map(Subtask::sink_operators) {
+            let with_tokens = self.writers(restore, operator).filter_map(|(part, _)| part.segment.clone());
+            blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
+        }
+        self.waiting_footers.extend(blobs.into_values().map(|blob| (blob, FIRST_TAIL)));
+    }
+
+    fn ask_footers(&mut self, outbox: &mut Outbox) {
+        while self.asked_footers.len() < IN_FLIGHT
+            && let Some((blob, tail)) = self.waiting_footers.pop_front()
+        {
+            let ticket = self.ticket();
+            let range = blob.length.saturating_sub(tail)..blob.length;
+            outbox.storage.push((ticket, StorageRequest::Read { path: blob.path.clone(), range: Some(range) }));
+            self.asked_footers.insert(ticket, (blob, tail));
         }
     }
 
-    fn ask_tail(&mut self, blob: BlobRef, tail: u64, outbox: &mut Outbox) {
-        let ticket = self.ticket();
-        let range = blob.length.saturating_sub(tail)..blob.length;
-        outbox.storage.push((ticket, StorageRequest::Read { path: blob.path.clone(), range: Some(range) }));
-        self.asked_footers.insert(ticket, (blob, tail));
+    /// The parts of the newest checkpoint whose tokens of a sink this worker has to know, and whether it commits them. The
+    /// subtask whose part holds a token is the one that wrote it: what was restored is committed before anything is snapshotted.
+    fn writers<'a>(
+        &self,
+        restore: &'a Restore,
+        operator: &str,
+    ) -> impl Iterator<Item = (&'a SubtaskPart, bool)> + use<'a> {
+        let stored = stored_operator(&self.attempt, restore, operator).to_owned();
+        let manifest = restore.manifests.get(&restore.checkpoint);
+        let vertex = manifest.and_then(|manifest| manifest.vertex_of.get(&stored)).copied();
+        let (workers, worker) = (self.attempt.workers, self.worker);
+        let parts = manifest.into_iter().flat_map(|manifest| manifest.parts.values());
+        parts.filter(move |part| Some(part.subtask.vertex) == vertex).filter_map(move |part| {
+            let owned = owner_of_name(&writer_name(&stored, part.subtask.index), workers) == worker;
+            #[cfg(feature = "mutations")]
+            if crate::mutation::is(crate::mutation::Mutation::TokensScattered) {
+                return Some((part, owned));
+            }
+            // The first worker cleans, and has to know all of them for it.
+            (owned || worker == 0).then_some((part, owned))
+        })
     }
 
     /// An answer of the storage.
@@ -166,7 +201,7 @@ impl Restoring {
         let needed = footer_range(bytes, blob.length).map_err(damaged)?;
         if needed.end - needed.start > bytes.len() as u64 {
             let tail = needed.end - needed.start + TRAILER_LENGTH as u64;
-            self.longer_tails.push((blob, tail));
+            self.waiting_footers.push_front((blob, tail));
             return Ok(());
         }
         let footer = Footer::read(bytes, blob.length).map_err(damaged)?;
@@ -206,9 +241,7 @@ impl Restoring {
 
     fn plan_tokens(&self, restore: &Restore, operator: &str, blocks: &mut Blocks) {
         let stored = stored_operator(&self.attempt, restore, operator);
-        let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return };
-        let Some(&vertex) = manifest.vertex_of.get(stored) else { return };
-        for part in manifest.parts.values().filter(|part| part.subtask.vertex == vertex) {
+        for (part, owned) in self.writers(restore, operator) {
             let Some(blob) = &part.segment else { continue };
             let footer = self.footers.get(&blob.path).expect("the footers of the newest checkpoint were read");
             let Some(section) = footer.blob(stored, TOKENS, u32::from(part.subtask.index)) else { continue };
@@ -219,6 +252,7 @@ impl Restoring {
                     operator: operator.to_owned(),
                     piece: piece.clone(),
                     last: index + 1 == count,
+                    owned,
                 });
             }
         }
@@ -264,7 +298,7 @@ impl Blocks {
                     .restore(&block, groups)
                     .map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
             }
-            Piece::Blob { path, operator, piece, last } => {
+            Piece::Blob { path, operator, piece, last, owned } => {
                 let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 self.blob.extend_from_slice(&bytes);
                 if !last {
@@ -273,6 +307,7 @@ impl Blocks {
                 let tokens: Vec<Token> = messagepack::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
                     unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
                 })?;
+                let tokens = tokens.into_iter().map(|token| RestoredToken { token, owned: *owned });
                 self.tokens.entry(operator.clone()).or_default().extend(tokens);
                 Ok(())
             }
@@ -313,7 +348,7 @@ fn plan_table(
 fn restore_rest(
     restore: &Restore,
     subtask: &mut Subtask,
-    tokens: &BTreeMap<String, Vec<Token>>,
+    tokens: &BTreeMap<String, Vec<RestoredToken>>,
     finished: &BTreeSet<SubtaskId>,
     worker: u16,
 ) {
@@ -382,6 +417,7 @@ fn content(path: &str, reply: StorageReply) -> Result<Bytes> {
     match reply {
         StorageReply::Read(bytes) => Ok(bytes),
         StorageReply::NotFound => Err(unreadable(path, "there is no such file")),
+        StorageReply::Obstructed(what) => Err(unreadable(path, &what)),
         // Nothing is known of the file: it may be read by the next attempt.
         StorageReply::Failed(reason) => Err(Error::failed(format!("cannot read {path}: {reason}"))),
         other => Err(unreadable(path, &format!("the storage answered {other:?} to a read"))),

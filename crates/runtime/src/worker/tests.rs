@@ -2,7 +2,9 @@
 //! crashed and restored in every mode, in many interleavings.
 
 mod job;
+mod restored_tokens;
 mod script;
+mod timers;
 
 use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};

@@ -27,6 +27,22 @@ pub(super) fn committed(ledger: &Ledger, new: &[(u64, u64, u64)]) -> Checked {
     }
 }
 
+/// What a subtask shows is a prefix of its epochs: nothing appears before what was already there.
+pub(super) fn in_order(ledger: &Ledger, new: &[(u64, u64, u64)]) -> Checked {
+    for &(checkpoint, subtask, n) in new {
+        let behind = |seen: &&(u64, u64, u64)| seen.1 == subtask && (seen.0, seen.2) > (checkpoint, n);
+        if let Some((later, ..)) = ledger.seen.iter().find(behind) {
+            return broken(
+                TAG,
+                format!(
+                    "of subtask {subtask} output of checkpoint {later} was visible before part {n} of {checkpoint}"
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
 /// Every visible row is one that must come, in its place.
 pub(super) fn rows(ledger: &Ledger, visible: &Visible) -> Checked {
     let mut seen = BTreeSet::new();
@@ -50,8 +66,7 @@ pub(super) fn rows(ledger: &Ledger, visible: &Visible) -> Checked {
         }
         streams.entry(row.stream()).or_default().push(row.clone());
     }
-    let settled = ledger.owner.is_none_or(|(_, settled)| settled);
-    if settled && ledger.exact && ledger.job.shape.keeps_order() { prefixes(ledger, &streams) } else { Ok(()) }
+    if ledger.exact && ledger.job.shape.keeps_order() { prefixes(ledger, &streams) } else { Ok(()) }
 }
 
 fn prefixes(ledger: &Ledger, streams: &Streams) -> Checked {

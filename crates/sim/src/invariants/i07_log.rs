@@ -11,8 +11,7 @@ pub(super) fn read(path: &str, storage: &Storage) -> Result<(u64, LogEntry), Vio
     let slot = path.strip_prefix("log/").and_then(|name| name.strip_suffix(".json")).and_then(|slot| slot.parse().ok());
     let slot = slot.ok_or_else(|| wrong(format!("{path} is not the name of a slot")))?;
     let bytes = storage.get(path).ok_or_else(|| wrong(format!("{path} was written and is not there")))?;
-    let entry = LogEntry::decode(bytes).map_err(|error| wrong(format!("{path}: {error}")))?;
-    entry.check_slot(Slot(slot)).map_err(|error| wrong(format!("{path}: {error}")))?;
+    let entry = LogEntry::read(Slot(slot), bytes).map_err(|error| wrong(format!("{path}: {error}")))?;
     Ok((slot, entry))
 }
 

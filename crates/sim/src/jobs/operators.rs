@@ -5,7 +5,7 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::key::{Key, hash_key, key_group, owner};
 use flott_runtime::operator::{Context, Next, Operator, Signal};
 use flott_runtime::record::Keyed;
-use flott_runtime::state::{HeapTimers, HeapValue, TimerState, ValueState};
+use flott_runtime::state::{HeapValue, ValueState};
 use flott_runtime::time::Timestamp;
 use std::sync::Arc;
 
@@ -131,51 +131,6 @@ impl Operator<Row> for Replica {
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.next.on_signal(signal, cx)
-    }
-}
-
-/// Holds every row back until its timer fires, or until the input ends.
-pub struct Delay {
-    /// How long.
-    pub millis: i64,
-    /// The rows that wait.
-    pub waiting: HeapValue<(u64, u32), Row>,
-    /// A timer for each.
-    pub timers: HeapTimers<(u64, u32)>,
-    /// The rest of the chain.
-    pub next: Next<Row>,
-}
-
-impl Delay {
-    fn fire(&mut self, now: i64, cx: &mut Context<'_>) -> Result<()> {
-        while let Some(due) = self.timers.pop_due(now).map_err(state_failed)? {
-            if let Some(row) = self.waiting.remove(due.hash, &due.key).map_err(state_failed)? {
-                self.next.on_record(row, None, cx)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-fn millis(cx: &Context<'_>) -> i64 {
-    i64::try_from(cx.now.millis()).unwrap_or(i64::MAX)
-}
-
-impl Operator<KeyedRow<(u64, u32)>> for Delay {
-    fn on_record(&mut self, record: KeyedRow<(u64, u32)>, _: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
-        let Keyed { hash, key, value } = record;
-        self.waiting.put(hash, key, value).map_err(state_failed)?;
-        self.timers.register(hash, key, millis(cx) + self.millis).map_err(state_failed)?;
-        Ok(())
-    }
-
-    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        match signal {
-            Signal::Time => self.fire(millis(cx), cx)?,
-            Signal::End => self.fire(i64::MAX, cx)?,
-            _ => {}
-        }
         self.next.on_signal(signal, cx)
     }
 }

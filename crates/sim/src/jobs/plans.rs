@@ -1,8 +1,8 @@
 //! The graphs of the simulated jobs.
 
-use super::operators::{Count, Delay, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
+use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
 use super::source::Rows;
-use super::{Job, OUTPUT, Row, Shape, SinkKind};
+use super::{Job, OUTPUT, Row, Shape, SinkKind, process};
 use flott_runtime::connector::{FileSink, MemorySink};
 use flott_runtime::error::Result;
 use flott_runtime::key::Key;
@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 type Build = Box<dyn Fn(&mut SubtaskBuilder) -> Result<Box<dyn Chain>> + Send + Sync>;
 type StreamKey = (u64, u32);
+/// Makes a chain whose tally is user code.
+type Tallying = fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn Chain>>;
 
 struct Sketch {
     job: Arc<Job>,
@@ -41,6 +43,19 @@ pub fn plan(job: &Arc<Job>, output: &MemorySink<Row>) -> Plan {
         Shape::Rebalance => sketch.rebalance(),
         Shape::Broadcast => sketch.broadcast(),
         Shape::Timers => sketch.timers(),
+        Shape::Maps => {
+            let from = sketch.keyed_source(0, 0, |row| row.key);
+            sketch.process::<u64>(&[from], "map", process::maps);
+        }
+        Shape::Lists => {
+            let from = sketch.keyed_source(0, 0, by_key_and_origin);
+            sketch.process::<StreamKey>(&[from], "list", process::lists);
+        }
+        Shape::TwoInputs => {
+            let from = [sketch.keyed_source(0, 0, by_key_and_origin), sketch.keyed_source(1, 1, by_key_and_origin)];
+            sketch.process::<StreamKey>(&from, "value", process::two_inputs);
+        }
+        Shape::Gather => sketch.gather(),
     }
     let Sketch { vertices, edges, operators, .. } = sketch;
     Plan { job: "simulated".into(), vertices, edges, operators }
@@ -52,7 +67,9 @@ fn codec<T: flott_runtime::record::Record>() -> Arc<dyn BatchCodec> {
 
 fn sink(builder: &mut SubtaskBuilder, job: &Job, output: &MemorySink<Row>) -> Result<Next<Row>> {
     match job.sink {
-        SinkKind::Files { part_size } => builder.sink("out", &FileSink::lines(OUTPUT).max_part_size(part_size)),
+        SinkKind::Files { part_size, part_age } => {
+            builder.sink("out", &FileSink::lines(OUTPUT).max_part_size(part_size).max_part_age(part_age))
+        }
         SinkKind::Memory => builder.sink("out", output),
     }
 }
@@ -103,13 +120,37 @@ impl Sketch {
         let states = [("waiting", "value"), ("timers", "timers")];
         let last = self.last("delay", &states, move |builder| {
             let next = sink(builder, &job, &output)?;
-            let waiting = builder.value("delay", "waiting")?;
-            let timers = builder.timers("delay", "timers")?;
-            let millis = i64::try_from(job.timer.as_millis()).unwrap_or(0);
-            let delay = Delay { millis, waiting, timers, next };
-            Ok(Box::new(Head::new(Box::new(delay) as Next<KeyedRow<StreamKey>>)))
+            process::delay(&job, builder, next)
         });
         self.edge(from, last, 0, Partitioning::Hash, codec::<KeyedRow<StreamKey>>());
+    }
+
+    /// A tally that is user code, and the sink, in one chain.
+    fn process<K: Key>(&mut self, from: &[u16], kind: &str, chain: Tallying) {
+        let (job, output) = (self.job.clone(), self.output.clone());
+        let last = self.last("tally", &[("tally", kind)], move |builder| {
+            let next = sink(builder, &job, &output)?;
+            chain(&job, builder, next)
+        });
+        for (&from, input) in from.iter().zip(0u8..) {
+            self.edge(from, last, input, Partitioning::Hash, codec::<KeyedRow<K>>());
+        }
+    }
+
+    fn gather(&mut self) {
+        let from = self.source(0, |builder| {
+            let outlet = builder.outlet(0, Partitioner::Hash(|rows: &process::Rows| rows.hash));
+            let next = process::gather(builder, outlet);
+            Ok(Box::new(KeyBy { seed: builder.key_seed(), key: by_key_and_origin, next }))
+        });
+        let (job, output) = (self.job.clone(), self.output.clone());
+        let last = self.last("tally", &[("tally", "value")], move |builder| {
+            let next = sink(builder, &job, &output)?;
+            let state = builder.value("tally", "tally")?;
+            let unpack = process::Unpack(Count { job: job.clone(), state, next });
+            Ok(Box::new(Head::new(Box::new(unpack) as Next<process::Rows>)))
+        });
+        self.edge(from, last, 0, Partitioning::Hash, codec::<process::Rows>());
     }
 
     /// The last vertex of most jobs: a tally and the sink, in one chain.

@@ -7,6 +7,7 @@ use crate::incidents::Act;
 use crate::invariants::Checked;
 use crate::process::Life;
 use crate::setup::BEGIN;
+use flott_checkpoint::RequestId;
 use flott_runtime::error::Error;
 use flott_runtime::io::StorageRequest;
 use flott_runtime::job_manager::{Command, ManagerEvent};
@@ -60,7 +61,8 @@ impl World {
     /// The user asks for a full checkpoint.
     pub(super) fn ask_for_full(&mut self) -> Checked {
         let running = (0..self.processes.len()).find(|index| self.is_running(*index));
-        running.map_or(Ok(()), |process| self.command(process, Command::Checkpoint { full: true }))
+        running
+            .map_or(Ok(()), |process| self.command(process, Command::Checkpoint { full: true, request: RequestId(1) }))
     }
 
     fn is_running(&self, process: usize) -> bool {
@@ -72,9 +74,9 @@ impl World {
         match choice {
             8 | 9 => Command::SetMode(self.setup.modes.get(place).copied().expect("in range")),
             10 => Command::SetInterval(Duration::from_millis(20 + self.random.below(300))),
-            11 | 12 => Command::Checkpoint { full: true },
-            13 => Command::Checkpoint { full: false },
-            14 => Command::Savepoint,
+            11 | 12 => Command::Checkpoint { full: true, request: RequestId(1) },
+            13 => Command::Checkpoint { full: false, request: RequestId(1) },
+            14 => Command::Savepoint { request: RequestId(1) },
             _ if self.random.one_in(3) => Command::Cancel,
             _ => Command::Stop,
         }

@@ -33,7 +33,7 @@ struct Rig {
 fn rig() -> Rig {
     let (permits, receiver) = mpsc::channel();
     let kept = Arc::new(Mutex::new(Vec::new()));
-    let (printer, written) = Printer::start(Pipe { permits: receiver, kept: kept.clone() }).unwrap();
+    let (printer, written) = Printer::start(Pipe { permits: receiver, kept: kept.clone() }, false).unwrap();
     Rig { printer, written, permits, kept }
 }
 
@@ -125,7 +125,7 @@ impl Write for Full {
 
 #[test]
 fn lines_that_cannot_be_written_are_an_error_of_the_output_and_no_checkpoint_covers_them() {
-    let (printer, _written) = Printer::start(Full).unwrap();
+    let (printer, _written) = Printer::start(Full, false).unwrap();
     printer.write("lost\n");
     let error = printer.flush().unwrap_err();
     assert_eq!(error.kind(), flott_runtime::ErrorKind::OutputDamaged, "{error}");

@@ -7,7 +7,7 @@ use crate::error::ErrorKind;
 use crate::sink::Token;
 use crate::testing::connector_contexts::sink_context;
 use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
-use crate::testing::sink_suite::{SinkCase, Visible, check_sink};
+use crate::testing::sink_suite::{BETWEEN_RECORDS, SinkCase, Visible, check_sink};
 use serde::Serialize;
 
 /// The records of committed parts, in the order of epochs, each line after `skip` of each part: "subtask n …".
@@ -112,6 +112,32 @@ impl SinkCase for RolledCsv {
     }
 }
 
+struct AgedLines;
+
+impl SinkCase for AgedLines {
+    type Record = String;
+    type Sink = FileSink<LineFormat>;
+    const SEVERAL_TOKENS: bool = true;
+
+    fn new() -> Self {
+        AgedLines
+    }
+    fn sink(&self) -> Self::Sink {
+        FileSink::lines("out").max_part_age(2 * BETWEEN_RECORDS)
+    }
+    fn record(&self, subtask: u16, n: u64) -> String {
+        format!("{subtask} {n}")
+    }
+    fn visible(&self, files: &MemoryFiles) -> Visible {
+        read_parts(files, 0)
+    }
+}
+
+#[test]
+fn lines_in_parts_of_an_age_are_committed_exactly_once_whatever_fails() {
+    check_sink::<AgedLines>();
+}
+
 #[test]
 fn csv_in_parts_of_a_size_is_committed_exactly_once_whatever_fails() {
     check_sink::<RolledCsv>();
@@ -151,7 +177,7 @@ fn prepare<T: 'static, F: Format<T>>(
     let cx = sink_context(Arc::new(files.clone()));
     let mut writer = sink.open(&cx).unwrap();
     for record in records {
-        writer.write(record).unwrap();
+        writer.write(record, Time(0)).unwrap();
     }
     let mut sealed = SinkWriter::<T>::seal(&mut writer, CheckpointId(7)).unwrap();
     let committer = Sink::<T>::committer(sink, &cx).unwrap();
@@ -177,6 +203,43 @@ fn a_part_has_the_name_of_its_checkpoint_and_its_pending_name_that_of_the_attemp
     assert_eq!(tokens[0].name, "part-out-life-0000000007-00000-00000.txt");
 }
 
+/// The parts of one epoch of lines, each written at a moment in seconds.
+fn written_at(sink: &FileSink<LineFormat>, records: &[(u64, &'static str)]) -> Vec<String> {
+    let files = MemoryFiles::new();
+    let cx = sink_context(Arc::new(files.clone()));
+    let mut writer = Sink::<&'static str>::open(sink, &cx).unwrap();
+    for (second, record) in records {
+        writer.write(*record, Time(second * 1_000_000)).unwrap();
+    }
+    let mut sealed = SinkWriter::<&'static str>::seal(&mut writer, CheckpointId(7)).unwrap();
+    let committer = Sink::<&'static str>::committer(sink, &cx).unwrap();
+    committer.prepare(&mut sealed).unwrap().iter().for_each(|token| committer.commit(token).unwrap());
+    files.all_files().iter().map(|path| String::from_utf8(files.get(path).unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn a_part_that_is_old_enough_is_cut_at_the_next_record() {
+    let sink = FileSink::lines("out").max_part_age(Duration::from_secs(10));
+    assert_eq!(written_at(&sink, &[(5, "a"), (14, "b"), (15, "c"), (24, "d"), (90, "e")]), ["a\nb\n", "c\nd\n", "e\n"]);
+    assert_eq!(written_at(&sink, &[(5, "a"), (5, "b")]), ["a\nb\n"], "its age counts from its own first record");
+    let both = FileSink::lines("out").max_part_age(Duration::from_secs(10)).max_part_size(4);
+    assert_eq!(written_at(&both, &[(0, "a"), (1, "b"), (2, "c"), (12, "d")]), ["a\nb\n", "c\n", "d\n"]);
+    assert_eq!(written_at(&FileSink::lines("out"), &[(0, "a"), (u64::MAX / 1_000_000, "b")]), ["a\nb\n"]);
+}
+
+#[test]
+fn a_checkpoint_cuts_a_part_of_any_age_and_the_next_one_is_new() {
+    let files = MemoryFiles::new();
+    let sink = FileSink::lines("out").max_part_age(Duration::from_secs(10));
+    let mut writer = Sink::<&str>::open(&sink, &sink_context(Arc::new(files))).unwrap();
+    let parts = |sealed: Option<Sealed>| sealed.unwrap().downcast::<SealedParts>().unwrap().parts.len();
+    writer.write("a", Time(0)).unwrap();
+    assert_eq!(parts(SinkWriter::<&str>::seal(&mut writer, CheckpointId(7))), 1);
+    writer.write("b", Time(9_000_000)).unwrap();
+    writer.write("c", Time(18_000_000)).unwrap();
+    assert_eq!(parts(SinkWriter::<&str>::seal(&mut writer, CheckpointId(8))), 1);
+}
+
 #[test]
 fn csv_has_a_header_in_each_part() {
     let rows = || vec![Row { subtask: 1, n: 2 }, Row { subtask: 3, n: 4 }];
@@ -197,7 +260,7 @@ fn a_record_that_is_not_flat_is_an_error_that_says_so() {
         &sink_context(Arc::new(MemoryFiles::new())),
     )
     .unwrap();
-    let error = writer.write(nested).unwrap_err();
+    let error = writer.write(nested, Time(0)).unwrap_err();
     assert!(error.to_string().contains("a CSV record is flat"), "{error}");
 }
 
@@ -218,7 +281,7 @@ fn sealing_asks_nothing_of_the_file_system() {
     let files = MemoryFiles::new();
     let mut writer = Sink::<i32>::open(&FileSink::lines("out"), &sink_context(Arc::new(files.clone()))).unwrap();
     for n in 0..10_000 {
-        writer.write(n).unwrap();
+        writer.write(n, Time(0)).unwrap();
     }
     let before = files.calls();
     assert!(SinkWriter::<i32>::seal(&mut writer, CheckpointId(1)).is_some());
@@ -241,6 +304,52 @@ fn a_final_name_that_is_taken_is_success_only_for_the_same_content() {
     files.put(FINAL, "a\n");
     committer.commit(&tokens[0]).unwrap();
     assert_eq!(files.all_files(), [FINAL]);
+}
+
+#[test]
+fn a_collision_of_two_copies_of_a_checkpoint_directory_says_what_happened_and_what_to_do() {
+    let files = MemoryFiles::new();
+    // Both resumed from one checkpoint and took the next one: the same name, another content.
+    let (first, tokens) = prepare(&FileSink::lines("out"), &files, vec!["a"]);
+    first.commit(&tokens[0]).unwrap();
+    let (second, tokens) = prepare(&FileSink::lines("out"), &files, vec!["b"]);
+    let error = second.commit(&tokens[0]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutputDamaged, "{error}");
+    for part in ["checkpoint directory is a copy", "only one of the two", FINAL] {
+        assert!(error.to_string().contains(part), "`{part}` is missing: {error}");
+    }
+    assert_eq!(files.get(FINAL).unwrap(), b"a\n", "nothing is replaced");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_file_in_the_place_of_output_is_damage_at_once() {
+    use crate::io::files::OsFiles;
+    use std::os::unix::fs::symlink;
+    type Make = fn(&std::path::Path);
+    let things: [Make; 2] =
+        [|path| std::fs::create_dir(path).expect("a directory"), |path| symlink("nowhere", path).expect("a link")];
+    for (in_the_place_of_pending, make) in [false, true].into_iter().flat_map(|place| things.map(|make| (place, make)))
+    {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path().join("out");
+        std::fs::create_dir(&out).expect("a directory");
+        let sink = FileSink::lines(&out);
+        let cx = sink_context(Arc::new(OsFiles));
+        let mut writer = Sink::<&str>::open(&sink, &cx).expect("opened");
+        writer.write("a", Time(0)).expect("written");
+        let mut sealed = SinkWriter::<&str>::seal(&mut writer, CheckpointId(1)).expect("something was written");
+        let committer = Sink::<&str>::committer(&sink, &cx).expect("it commits");
+        let token = committer.prepare(&mut sealed).expect("prepared").remove(0);
+        let part = PartToken::decode(&token).expect("a token");
+        let place = if in_the_place_of_pending { &part.pending } else { &part.committed };
+        if in_the_place_of_pending {
+            std::fs::remove_file(out.join(place)).expect("it is there");
+        }
+        make(&out.join(place));
+        let error = committer.commit(&token).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::OutputDamaged, "{error}");
+    }
 }
 
 #[test]
@@ -335,7 +444,7 @@ fn a_prepare_that_failed_to_write_can_be_repeated() {
         let cx = sink_context(Arc::new(files.clone()));
         let sink = FileSink::lines("out");
         let mut writer = Sink::<&str>::open(&sink, &cx).unwrap();
-        writer.write("hello").unwrap();
+        writer.write("hello", Time(0)).unwrap();
         let mut sealed = SinkWriter::<&str>::seal(&mut writer, CheckpointId(7)).unwrap();
         let committer = Sink::<&str>::committer(&sink, &cx).unwrap();
         let mut once = true;
@@ -358,7 +467,7 @@ fn a_file_whose_sync_failed_is_never_acknowledged() {
     let cx = sink_context(Arc::new(files.clone()));
     let sink = FileSink::lines("out");
     let mut writer = Sink::<&str>::open(&sink, &cx).unwrap();
-    writer.write("hello").unwrap();
+    writer.write("hello", Time(0)).unwrap();
     let mut sealed = SinkWriter::<&str>::seal(&mut writer, CheckpointId(7)).unwrap();
     let committer = Sink::<&str>::committer(&sink, &cx).unwrap();
     files.set_hook(Some(Box::new(|call: &FileCall<'_>| match call.operation {
@@ -378,7 +487,7 @@ fn a_pending_name_that_somebody_else_took_is_not_removed() {
     let cx = sink_context(Arc::new(files.clone()));
     let sink = FileSink::lines("out");
     let mut writer = Sink::<&str>::open(&sink, &cx).unwrap();
-    writer.write("hello").unwrap();
+    writer.write("hello", Time(0)).unwrap();
     let mut sealed = SinkWriter::<&str>::seal(&mut writer, CheckpointId(7)).unwrap();
     let committer = Sink::<&str>::committer(&sink, &cx).unwrap();
     for _ in 0..2 {

@@ -1,12 +1,14 @@
 //! The conformance suite on all kinds of files, and what is particular to files.
 
 use super::*;
+use crate::operator::try_map::OnError;
 use crate::source::{Next, SourceContext};
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
 use crate::testing::source_suite::check_source;
 use crate::time::Time;
 use serde::Deserialize;
+use std::sync::atomic::Ordering;
 
 fn cx(files: &MemoryFiles) -> SourceContext {
     source_context(Arc::new(files.clone()))
@@ -193,8 +195,32 @@ fn csv_errors_name_file_line_column_and_value() {
 fn a_header_without_a_needed_column_is_an_error() {
     let files = MemoryFiles::new();
     files.put("a", "airline,delay\nUA,2\n");
-    let error = error_of(FileSource::csv::<Flight>("a").open("a", None, &cx(&files)).unwrap().next(Time(0)));
-    assert!(error.to_string().contains("carrier") && error.to_string().contains("a, line 2"), "{error}");
+    let error = FileSource::csv::<Flight>("a").open("a", None, &cx(&files)).err().expect("it cannot be read");
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("lacks `carrier`") && error.to_string().contains("a, line 1"), "{error}");
+    // Its last word: what the header cannot tell, the first record does.
+    files.put("b", "at\n::1\n");
+    let source = FileSource::csv::<(std::net::IpAddr, u8)>("b");
+    let error = error_of(source.open("b", None, &cx(&files)).unwrap().next(Time(0)));
+    assert!(error.to_string().contains("the columns are `at`"), "{error}");
+}
+
+#[test]
+fn records_that_cannot_be_read_are_left_out_if_asked_and_positions_stay_exact() {
+    let files = MemoryFiles::new();
+    let bad = ["UA,much\n", "UA\n", "UA,1,2\n", "\"U\nA\",x\n"];
+    let text: String = (0..40).map(|row| format!("AA,{row}\n{}", bad[row % 4].repeat(row % 3))).collect();
+    files.put("a", format!("carrier,delay\n{text}UA,much\n"));
+    let source = FileSource::csv::<Flight>("a").on_error(OnError::Skip);
+    let read = check_source(&source, &cx(&files)).remove(0).1;
+    assert_eq!(read.len(), 40, "the suite has resumed behind each of them");
+    let other = source.clone();
+    let count = |source: &FileSource<super::super::Csv<Flight>>| source.skipped().unwrap().load(Ordering::Relaxed);
+    assert!(count(&source) > 40 && count(&other) == 0, "a clone counts for itself");
+    let mut reader = other.open("a", None, &cx(&files)).unwrap();
+    while reader.next(Time(0)).unwrap() != Next::End {}
+    assert_eq!(count(&other), 40, "39 between the records, and the last line");
+    assert!(FileSource::csv::<Flight>("a").skipped().is_none(), "nothing may be left out");
 }
 
 #[test]
@@ -299,4 +325,50 @@ fn a_failed_read_names_the_file() {
         }
     };
     assert!(error.to_string().contains("cannot read in/a.txt"), "{error}");
+}
+
+/// Everything that is in a directory and is no regular file: (name, what the message says).
+#[cfg(unix)]
+fn foreign_things(directory: &Path) -> Vec<(&'static str, &'static str)> {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+    let made = std::process::Command::new("mkfifo").arg(directory.join("pipe.txt")).status().expect("mkfifo runs");
+    assert!(made.success());
+    std::fs::create_dir(directory.join("directory.txt")).expect("a directory");
+    // The file stays when the listener is closed.
+    drop(UnixListener::bind(directory.join("socket.txt")).expect("a socket"));
+    symlink("/dev/zero", directory.join("zero.txt")).expect("a link");
+    vec![
+        ("pipe.txt", "a pipe, a socket or a device"),
+        ("socket.txt", "a pipe, a socket or a device"),
+        ("zero.txt", "a pipe, a socket or a device"),
+        ("directory.txt", "a directory"),
+    ]
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_regular_file_is_refused_at_once_and_never_read() {
+    use crate::io::files::OsFiles;
+    let directory = tempfile::tempdir().expect("a directory");
+    let things = foreign_things(directory.path());
+    let (files, cx) = (Arc::new(OsFiles), source_context(Arc::new(OsFiles)));
+    for (name, what) in &things {
+        let path = directory.path().join(name);
+        let refused = |error: Error| {
+            assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+            assert!(error.to_string().contains(&format!("{name}` is {what}, not a regular file")), "{error}");
+        };
+        let source = FileSource::lines(path.display().to_string());
+        refused(source.splits(&cx).expect_err("no input"));
+        refused(source.open(name, None, &cx).err().expect("no input"));
+        assert!(files.open(&path).is_err(), "{name} is not waited for");
+        if *name != "directory.txt" {
+            // A pattern skips directories and nothing else.
+            let pattern = directory.path().join(format!("{}*", &name[..4])).display().to_string();
+            refused(FileSource::lines(pattern).splits(&cx).expect_err("no input"));
+        }
+    }
+    std::fs::write(directory.path().join("directory-too.txt"), "one").expect("a file");
+    let pattern = directory.path().join("dir*").display().to_string();
+    assert_eq!(FileSource::lines(pattern).splits(&cx).expect("a file"), ["directory-too.txt"]);
 }

@@ -49,7 +49,7 @@ fn repeated_commits_are_counted_and_change_nothing() {
     let sink = MemorySink::new();
     let cx = crate::testing::connector_contexts::sink_context(Arc::new(MemoryFiles::new()));
     let mut writer = sink.open(&cx).unwrap();
-    writer.write("a".to_owned()).unwrap();
+    writer.write("a".to_owned(), Time(0)).unwrap();
     let mut sealed = writer.seal(CheckpointId(1)).unwrap();
     let committer = sink.committer(&cx).unwrap();
     let tokens = committer.prepare(&mut sealed).unwrap();

@@ -11,7 +11,7 @@ fn printed<T: Record>(records: Vec<T>) -> String {
     let stdout = Arc::new(move |line: &str| ours.lock().unwrap().push_str(line));
     let cx = SinkContext { stdout, ..sink_context(Arc::new(MemoryFiles::new())) };
     let mut writer = Sink::<T>::open(&print(), &cx).unwrap();
-    records.into_iter().for_each(|record| writer.write(record).unwrap());
+    records.into_iter().for_each(|record| writer.write(record, Time(0)).unwrap());
     assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(1)).is_some(), "there is something to wait for");
     assert!(SinkWriter::<T>::seal(&mut writer, CheckpointId(2)).is_none(), "nothing new");
     let text = text.lock().unwrap();
@@ -29,7 +29,39 @@ fn a_text_is_printed_as_it_is_and_everything_else_as_json() {
 fn what_json_cannot_say_is_an_error() {
     let cx = sink_context(Arc::new(MemoryFiles::new()));
     let mut writer = Sink::<std::collections::BTreeMap<(u8, u8), u8>>::open(&print(), &cx).unwrap();
-    assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)])).is_err());
+    assert!(writer.write(std::collections::BTreeMap::from([((1, 2), 3)]), Time(0)).is_err());
+}
+
+/// An output with events beside the lines.
+struct Events(Mutex<String>);
+
+impl Stdout for Events {
+    fn write(&self, lines: &str) {
+        self.0.lock().unwrap().push_str(lines);
+    }
+
+    fn wants_objects(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn beside_events_each_record_is_an_object_with_the_name_of_its_sink() {
+    let stdout = Arc::new(Events(Mutex::default()));
+    let cx = SinkContext {
+        stdout: stdout.clone(),
+        operator: "the \"out\"".to_owned(),
+        ..sink_context(Arc::new(MemoryFiles::new()))
+    };
+    let mut text = Sink::<String>::open(&print(), &cx).unwrap();
+    text.write("say \"hi\"\n".to_owned(), Time(0)).unwrap();
+    let mut pair = Sink::<(String, u8)>::open(&print(), &cx).unwrap();
+    pair.write(("word".to_owned(), 3), Time(0)).unwrap();
+    let lines = stdout.0.lock().unwrap().clone();
+    let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected = [serde_json::json!("say \"hi\"\n"), serde_json::json!(["word", 3])]
+        .map(|record| serde_json::json!({"event": "record", "sink": "the \"out\"", "record": record}));
+    assert_eq!(objects, expected);
 }
 
 /// An output that nobody reads.

@@ -101,7 +101,7 @@ impl StorageServer {
                     ))
                     .hint("use a store that supports conditional writes (If-None-Match), or a local directory"));
                 }
-                StorageReply::Failed(text) | StorageReply::Unknown(text) => {
+                StorageReply::Failed(text) | StorageReply::Unknown(text) | StorageReply::Obstructed(text) => {
                     return Err(Error::refused(format!("the checkpoint directory cannot be written: {text}"))
                         .hint("it must be writable, have room, and know hard links if it is a local directory"));
                 }
@@ -175,17 +175,17 @@ fn directory_of(location: &str) -> Result<PathBuf> {
                     .hint("write file:///absolute/path, or just the path")),
             }
         }
-        "s3" | "s3a" => Err(not_built(location, "s3")),
-        "gs" | "gcs" => Err(not_built(location, "gcs")),
-        "az" | "azure" | "abfs" | "abfss" | "adl" => Err(not_built(location, "azure")),
+        "s3" | "s3a" | "gs" | "gcs" | "az" | "azure" | "abfs" | "abfss" | "adl" => Err(not_local(location)),
         _ => Err(Error::refused(format!("`{location}` has the unknown scheme `{scheme}`"))
             .hint("use a path or file:///path")),
     }
 }
 
-fn not_built(location: &str, feature: &str) -> Error {
-    Error::refused(format!("`{location}` needs the feature `{feature}`, and this program was built without it"))
-        .hint("use a path or file:///path")
+fn not_local(location: &str) -> Error {
+    Error::refused(format!(
+        "`{location}` is an object store; this version of flott keeps checkpoints on local disk only"
+    ))
+    .hint("use a path or file:///path")
 }
 
 /// `%20` and the like; `None` if it is not UTF-8 or a digit is missing.

@@ -261,9 +261,9 @@ fn a_location_that_cannot_be_a_storage_is_refused_with_the_reason() {
         (file.as_str(), "is not a directory"),
         (below.as_str(), "cannot create the checkpoint directory"),
         ("", "is empty"),
-        ("s3://bucket/x", "without it"),
-        ("gs://bucket/x", "`gcs`"),
-        ("abfs://c/x", "`azure`"),
+        ("s3://bucket/x", "on local disk only"),
+        ("gs://bucket/x", "on local disk only"),
+        ("abfs://c/x", "on local disk only"),
         ("ftp://host/x", "unknown scheme `ftp`"),
         ("file://relative", "is not a file URL"),
         ("file:///a%zz", "is not a file URL"),
@@ -324,4 +324,89 @@ async fn the_directory_of_an_attempt_goes_with_its_last_blob() {
     assert!(!left(&dir.path().join("job/data/1")));
     assert!(left(&dir.path().join("job")));
     assert!(matches!(server.serve(create("data/1/1-0.seg")).await, StorageReply::Created));
+}
+
+/// A local storage with one object of each kind.
+async fn furnished() -> (tempfile::TempDir, StorageServer) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = open_storage(&dir.path().display().to_string(), "job").expect("opened");
+    for path in ["log/1.json", "manifests/1-1.json", "history/1-1.json", "pins/export", "data/1/1-0.seg"] {
+        assert!(matches!(server.serve(create(path)).await, StorageReply::Created));
+    }
+    (dir, server)
+}
+
+async fn listed(server: &StorageServer, prefix: &str) -> Vec<String> {
+    match server.serve(StorageRequest::List { prefix: prefix.to_owned() }).await {
+        StorageReply::Listed(objects) => objects.into_iter().map(|(path, _)| path).collect(),
+        other => panic!("{prefix} cannot be listed: {other:?}"),
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn foreign_names_are_listed_as_such_and_hinder_no_listing() {
+    use std::os::unix::{ffi::OsStrExt, fs::symlink};
+    let (dir, server) = furnished().await;
+    let job = dir.path().join("job");
+    let foreign: [&[u8]; 5] = [b"caf\xe9", b"a\nb", b"%ff", b"a#1#x", b"..."];
+    for directory in ["log", "manifests", "history", "pins", "data", "data/1", ""] {
+        let before = listed(&server, directory).await;
+        for name in foreign {
+            std::fs::write(job.join(directory).join(std::ffi::OsStr::from_bytes(name)), "x").expect("a file");
+        }
+        // A circle, and a directory with something in it.
+        symlink(".", job.join(directory).join("circle")).expect("a link");
+        std::fs::create_dir(job.join(directory).join("mine")).expect("a directory");
+        std::fs::write(job.join(directory).join("mine/notes"), "x").expect("a file");
+        let after = listed(&server, directory).await;
+        assert!(before.iter().all(|path| after.contains(path)), "{after:?}");
+        let new = after.iter().filter(|path| !before.contains(path));
+        let ours: Vec<_> = new.filter(|path| crate::layout::parse(path).is_some()).collect();
+        assert!(ours.is_empty(), "{directory}: {ours:?}");
+    }
+    let report = crate::verify::verify(&server, |_| {}).await.expect("it can be listed");
+    let foreign = report.findings.iter().filter(|finding| finding.what.contains("foreign"));
+    assert!(foreign.count() >= 5 * 7, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_is_in_no_listing() {
+    let (dir, server) = furnished().await;
+    std::fs::write(dir.path().join("job/log/2.json#1"), "x").expect("a file");
+    assert_eq!(listed(&server, "log").await, ["log/1.json"]);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn what_stands_in_an_objects_place_is_said_at_once() {
+    use std::os::unix::fs::symlink;
+    type Make = fn(&Path);
+    let things: [(&str, Make); 3] = [
+        ("is a directory where a file must be", |path| std::fs::create_dir_all(path).expect("a directory")),
+        ("is a link that leads nowhere where a file must be", |path| symlink("nowhere", path).expect("a link")),
+        ("is a pipe, a socket or a device where a file must be", |path| {
+            assert!(std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+        }),
+    ];
+    for (what, make) in things {
+        let (dir, server) = furnished().await;
+        for path in ["log/2.json", "manifests/2-1.json", "history/2-1.json", "pins/other", "data/1/2-0.seg"] {
+            make(&dir.path().join("job").join(path));
+            let seen = listed(&server, "").await.contains(&path.to_owned());
+            assert_eq!(seen, !path.starts_with("pins/"), "{path} can be seen, unless it is no pin at all");
+            for request in [create(path), read(path), StorageRequest::Read { path: path.to_owned(), range: Some(0..9) }]
+            {
+                match server.serve(request).await {
+                    StorageReply::Obstructed(text) => assert!(text.contains(what) && text.contains(path), "{text}"),
+                    other => panic!("{path}: {other:?}"),
+                }
+            }
+            assert!(failure(server.serve(append(path, 10)).await).contains(what));
+        }
+    }
+    let (dir, server) = furnished().await;
+    std::fs::write(dir.path().join("job/data/2"), "x").expect("a file");
+    let text = failure(server.serve(append("data/2/2-0.seg", 10)).await);
+    assert!(text.contains("data/2 is a file where a directory must be"), "{text}");
 }

@@ -5,7 +5,7 @@ use super::store::{Fault, Store};
 use crate::history::HistoryEntry;
 use crate::job_manager::{Command, JobEvent, JobSettings, Outcome};
 use crate::manifest::Manifest;
-use flott_checkpoint::{Guarantee, Kind, Mode};
+use flott_checkpoint::{Guarantee, Kind, Mode, RequestId};
 use std::time::Duration;
 
 fn manifest(store: &Store, path: &str) -> Manifest {
@@ -143,19 +143,27 @@ fn the_user_takes_checkpoints_and_changes_mode_and_interval_while_the_job_runs()
     let mut options = settings();
     options.coordinator.interval = None;
     let mut rig = Rig::with(&store, 10, plan(), options);
-    rig.command(Command::Checkpoint { full: false });
+    rig.command(Command::Checkpoint { full: false, request: RequestId(0) });
     rig.run_until(|rig| rig.warnings().contains("not running"));
     rig.run_until(|rig| matches!(rig.events.last(), Some(JobEvent::Progress { .. })));
-    rig.command(Command::Checkpoint { full: false });
+    rig.command(Command::Checkpoint { full: false, request: RequestId(1) });
     rig.run_until(|rig| rig.completed() == [1]);
     rig.command(Command::SetMode(Mode::AtLeastOnce));
-    rig.command(Command::Checkpoint { full: true });
+    rig.command(Command::Checkpoint { full: true, request: RequestId(2) });
     rig.run_until(|rig| rig.completed() == [1, 2]);
     let second = manifest(&store, "manifests/2-1.json");
     assert_eq!((second.mode, second.guarantee, second.base), (Mode::AtLeastOnce, Guarantee::AtLeastOnce, None));
-    rig.command(Command::Savepoint);
+    rig.command(Command::Savepoint { request: RequestId(3) });
     rig.run_until(|rig| rig.completed() == [1, 2, 3]);
     assert_eq!(manifest(&store, "manifests/3-1.json").kind, Kind::Savepoint);
+    let answers: Vec<(u64, String)> = rig
+        .answers
+        .iter()
+        .map(|(request, answer)| (request.0, answer.as_ref().map_or_else(ToString::to_string, |id| format!("is {id}"))))
+        .collect();
+    let refused = "no checkpoint was taken: the job is not running at the moment";
+    let expected = [(0, refused), (1, "is 1"), (2, "is 2"), (3, "is 3")].map(|(id, text)| (id, text.to_owned()));
+    assert_eq!(answers, expected, "whoever asked has been answered, once");
     rig.command(Command::SetInterval(Duration::from_millis(200)));
     let before = rig.now;
     rig.run_until(|rig| rig.completed().len() == 8);

@@ -4,6 +4,7 @@ use super::rig::{Rig, plan, settings};
 use super::store::{Fault, Store};
 use crate::job_manager::{Command, ManagerEvent, Outcome};
 use crate::manifest::Manifest;
+use flott_checkpoint::RequestId;
 
 #[test]
 fn what_is_retained_stays_restorable_and_the_rest_goes() {
@@ -60,7 +61,7 @@ fn collection_rests_while_a_slot_is_unsettled_and_goes_on_afterwards() {
     store.break_next("create log", Fault::Unknown, 3);
     let appends = || store.asked().iter().filter(|asked| asked.starts_with("create log")).count();
     let before = appends();
-    rig.queue.push_front(ManagerEvent::Command(Command::Checkpoint { full: false }));
+    rig.queue.push_front(ManagerEvent::Command(Command::Checkpoint { full: false, request: RequestId(1) }));
     rig.run_until(|_| appends() == before + 4);
     assert!(store.get("manifests/1-1.json").is_some(), "the collector went on");
     rig.run_until(|rig| rig.completed().len() == 24);

@@ -65,6 +65,7 @@ fn a_completed_checkpoint_forgives_earlier_failures() {
 fn what_a_restart_cannot_cure_is_not_restarted() {
     for (error, kind) in [
         (Error::refused("foreign output in DIR"), ErrorKind::Refused),
+        (Error::invalid("the line is not UTF-8"), ErrorKind::Invalid),
         (Error::output_damaged("part-3 is gone"), ErrorKind::OutputDamaged),
         (Error::fenced("a newer attempt"), ErrorKind::Fenced),
     ] {

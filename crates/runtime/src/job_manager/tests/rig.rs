@@ -11,7 +11,7 @@ use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Verte
 use crate::record::TypedCodec;
 use crate::source::Threads;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Barrier, CheckpointId, SubtaskId};
+use flott_checkpoint::{AttemptId, Barrier, CheckpointId, RequestId, SubtaskId};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub(super) struct Rig {
     pub(super) now: Time,
     pub(super) script: Script,
     pub(super) events: Vec<JobEvent>,
+    pub(super) answers: Vec<(RequestId, Result<CheckpointId, Error>)>,
     pub(super) done: Option<Outcome>,
     /// Every attempt that was started.
     pub(super) attempts: Vec<Arc<Attempt>>,
@@ -100,6 +101,7 @@ impl Rig {
                 idle: false,
             },
             events: Vec::new(),
+            answers: Vec::new(),
             done: None,
             attempts: Vec::new(),
             committed: Vec::new(),
@@ -211,6 +213,7 @@ impl Rig {
 
     fn serve(&mut self, out: ManagerOutbox) {
         self.events.extend(out.events);
+        self.answers.extend(out.answers);
         self.wake = out.wake_at.or(self.wake);
         for (ticket, request) in out.storage {
             let reply = self.store.serve(request);

@@ -47,6 +47,10 @@ impl<K: Clone> Deletions<K> {
         (base >= self.oldest_base).then(|| later.map(|(_, log)| Arc::clone(log)).collect())
     }
 
+    pub(super) fn oldest_base(&self) -> Epoch {
+        self.oldest_base
+    }
+
     pub(super) fn forget_until(&mut self, base: Epoch) {
         while self.sealed.front().is_some_and(|(epoch, _)| *epoch <= base) {
             self.len -= self.sealed.pop_front().map_or(0, |(_, log)| log.len());

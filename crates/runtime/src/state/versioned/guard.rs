@@ -48,7 +48,7 @@ impl<'a, K: TableKey, V, S: EntrySink<K, V>> Guard<'a, K, V, S> {
         let bucket = self.found.bucket_index();
         let Entry { key, value, epoch } = self.found.get();
         for handle in self.handles.iter_mut() {
-            if handle.still_needs(index, bucket, *epoch) {
+            if handle.still_needs(index, bucket, *epoch, value) {
                 handle.sink.put(group, key, value, true);
             }
         }

@@ -23,17 +23,12 @@ impl<K, S> Handle<K, S> {
         Self { cut, group: 0, bucket: 0, restarted: false, logs, deleted: 0, sink }
     }
 
-    /// No base means no lower bound: a full snapshot takes epoch 0 too.
-    fn covers(&self, epoch: Epoch) -> bool {
-        #[cfg(feature = "mutations")]
-        if crate::mutation::is(crate::mutation::Mutation::FullSkipsRestored) && epoch == super::RESTORED {
-            return false;
-        }
-        epoch <= self.cut.epoch && self.cut.base.is_none_or(|base| epoch > base)
-    }
-
-    pub(super) fn still_needs(&self, group: usize, bucket: usize, epoch: Epoch) -> bool {
-        self.covers(epoch) && (group, bucket) >= (self.group, self.bucket)
+    /// Whether the entry at this place, last written in `epoch`, is still to be emitted.
+    pub(super) fn still_needs<V>(&self, group: usize, bucket: usize, epoch: Epoch, value: &V) -> bool
+    where
+        S: EntrySink<K, V>,
+    {
+        S::covers(self.cut, epoch, value) && (group, bucket) >= (self.group, self.bucket)
     }
 
     pub(super) fn next_group(&mut self) {
@@ -78,7 +73,9 @@ impl<K, S> Handle<K, S> {
             }
             *budget = budget.saturating_sub(range.len());
             for Entry { key, value, epoch } in range.filter_map(|bucket| table.get_bucket(bucket)) {
-                if self.covers(*epoch) {
+                if S::covers(self.cut, *epoch, value) {
+                    // The visit of the bucket has paid for one.
+                    *budget = budget.saturating_sub(S::cost(self.cut, value).saturating_sub(1));
                     self.sink.put(group, key, value, false);
                 }
             }

@@ -162,6 +162,20 @@ impl World {
         self.model.removed.insert(key, self.table.epoch);
     }
 
+    /// Some of the entries with a certain value go, wherever the sweep is.
+    fn sweep(&mut self, cursor: &mut (usize, usize)) {
+        let gone = |value: &u64| value.is_multiple_of(8);
+        let budget = self.random.below(40) as usize;
+        self.table.sweep(cursor, budget, gone);
+        let there = |key: &TestKey| self.table.find(key.place(self.seed), |entry| entry.key == *key).is_some();
+        let swept: Vec<TestKey> = self.model.content.keys().filter(|key| !there(key)).copied().collect();
+        for key in &swept {
+            assert!(self.model.content.remove(key).is_some_and(|value| gone(&value)), "a wrong entry was swept");
+            self.model.removed.insert(*key, self.table.epoch);
+        }
+        self.meet("swept", !swept.is_empty());
+    }
+
     fn cut(&mut self) {
         let wanted = match self.random.below(6) {
             0 => None,
@@ -284,11 +298,14 @@ impl World {
 
     fn run(&mut self, steps: u64) {
         let keys = [8, 60, 400, 2000][self.random.below(4) as usize];
-        let mut window = 0;
+        let (mut window, mut cursor) = (0, (0, 0));
         for step in 0..steps {
             let phase = (step / 97 + self.random.below(2)) % 5;
             for _ in 0..[8, 24, 20, 12, 0][phase as usize] {
                 self.operation(phase, keys, &mut window);
+            }
+            if self.random.below(5) == 0 {
+                self.sweep(&mut cursor);
             }
             if self.pending.len() < 3 && self.random.below(9) == 0 {
                 self.cut();
@@ -443,6 +460,23 @@ fn an_idle_table_scans_nothing() {
     let cut = table.cut(Some(base.epoch), Recorded::default());
     assert_eq!(table.scan(cut.epoch, 1), Progress::Done);
     assert!(table.finish(cut.epoch).expect("it is done").puts.is_empty());
+}
+
+#[test]
+fn a_sweep_comes_to_every_entry_and_begins_again() {
+    SEQUENTIAL.set(false);
+    let mut table = started(GROUPS);
+    let place = |key: u64| TestKey(key).place(0);
+    for round in 0..3 {
+        (0..1_000).for_each(|key| *table.slot(place(key), TestKey(key), || 0).0 = key % 2);
+        let mut cursor = (0, 0);
+        let calls = (0..10_000).take_while(|_| {
+            table.sweep(&mut cursor, 7, |value| *value == 1);
+            table.len() > 500
+        });
+        assert!(calls.count() < 1_000, "round {round}");
+        assert!((0..1_000).all(|key| table.find(place(key), |_| true).is_none_or(|entry| entry.value == 0)));
+    }
 }
 
 #[test]

@@ -59,6 +59,38 @@ fn a_source_that_ends_gives_all_it_has() {
     }
 }
 
+/// How many records one step takes at a time after the beginning.
+fn taken_after<S: Source<Item = u64>>(source: S, time: Duration) -> u64 {
+    let taken = Rc::new(Cell::new(0));
+    let flow = Flow::default();
+    let mark = flow.heartbeat.mark("numbers");
+    let cx = source_context(Arc::new(MemoryFiles::new()));
+    let mut chain = SourceChain::new("numbers", Arc::new(source), cx, Box::new(Nowhere), Rc::clone(&taken), mark);
+    chain.open(None).unwrap();
+    let (clock, mut outbox) = (VirtualClock::default(), Outbox::default());
+    let quantum = Quantum { time: Duration::from_secs(1_000), records: 10_000 };
+    chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
+    clock.advance(time);
+    chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
+    taken.get()
+}
+
+#[test]
+fn a_split_that_waits_holds_no_other_split_bounded_or_not() {
+    for splits in [1, 2, 8] {
+        // At 100 records a second those number 0 to 99 are due before the end of the first second.
+        let time = Duration::from_millis(990);
+        let bounded = Generator::new(1 << 20, 1, |number, _| number).splits(splits).rate(100.0);
+        assert_eq!(taken_after(bounded, time) / u64::from(splits), 100 / u64::from(splits), "{splits} splits, bounded");
+        let unbounded = Generator::unbounded(1, |number, _| number).splits(splits).rate(100.0);
+        assert_eq!(
+            taken_after(unbounded, time) / u64::from(splits),
+            100 / u64::from(splits),
+            "{splits} splits, unbounded"
+        );
+    }
+}
+
 #[test]
 fn a_file_that_changes_before_it_is_read_is_noticed_after_a_restore() {
     use crate::connector::FileSource;

@@ -5,12 +5,17 @@ use crate::error::{Error, Result};
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
 use crate::testing::connector_contexts::sink_context;
 use crate::testing::memory_files::MemoryFiles;
+use crate::time::Time;
 use flott_checkpoint::{AttemptId, CheckpointId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The numbers of each subtask's visible records, in the order of epochs.
 pub type Visible = BTreeMap<u16, Vec<u64>>;
+
+/// So much virtual time lies between two records.
+pub const BETWEEN_RECORDS: Duration = Duration::from_secs(1);
 
 /// How many subtasks the sink has.
 pub(super) const SUBTASKS: u16 = 2;
@@ -34,6 +39,8 @@ pub(super) struct Engine<C: SinkCase> {
     /// For messages.
     title: String,
     incarnation: String,
+    /// The host's clock: moves with each record.
+    now: Time,
     attempt: u64,
     next_id: u64,
     recorded: Recorded,
@@ -68,6 +75,7 @@ impl<C: SinkCase> Engine<C> {
             files: MemoryFiles::new(),
             title: title.to_owned(),
             incarnation: incarnation.to_owned(),
+            now: Time(0),
             attempt: 0,
             next_id: 1,
             recorded: Recorded::default(),
@@ -158,7 +166,8 @@ impl<C: SinkCase> Engine<C> {
             // One subtask has an empty epoch now and then.
             let count = if subtask == 1 && id.is_multiple_of(4) { 0 } else { 2 + id % 3 };
             for _ in 0..count {
-                if let Err(error) = writer.write(self.case.record(subtask, *position)) {
+                self.now = self.now.after(BETWEEN_RECORDS);
+                if let Err(error) = writer.write(self.case.record(subtask, *position), self.now) {
                     attempt.broken = true;
                     return Err(error);
                 }

@@ -4,7 +4,8 @@ use super::{Snapshot, footer, restore, start};
 use crate::key::{KeySpace, hash_key};
 use crate::segment::{BlockKind, Footer, StateSection};
 use crate::state::{
-    DueTimer, StateBackend, StateError, StateName, TimerDeclaration, TimerState, ValueDeclaration, ValueState,
+    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, StateBackend, StateError, StateName,
+    TimerDeclaration, TimerState, ValueDeclaration, ValueState,
 };
 use flott_checkpoint::{CheckpointId, Kind};
 use serde::{Deserialize, Serialize};
@@ -314,4 +315,135 @@ pub fn state_of_another_kind_is_refused<B: StateBackend>(make: &dyn Fn(KeySpace)
     other.timers::<u64>(timers("sum")).expect("a new name");
     let refused = restore(&other, &chain, &space().owned).expect_err("another kind");
     assert!(matches!(refused, StateError::OtherKind { .. }), "{refused}");
+}
+
+fn map(state: &str) -> MapDeclaration {
+    MapDeclaration { name: StateName::new("operator", state), copies: false }
+}
+
+fn list(state: &str) -> ListDeclaration {
+    ListDeclaration { name: StateName::new("operator", state) }
+}
+
+/// Maps of different keys are apart, and every operation does what it says.
+pub fn maps_keep_what_was_put<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    let mut backend = make(space());
+    let mut state = backend.map::<u64, String, u64>(map("map")).expect("a new name");
+    start(&backend, None);
+    let (a, b) = ("a".to_owned(), "b".to_owned());
+    for (key, field, amount) in [(1, &a, 10), (1, &b, 11), (2, &a, 20)] {
+        state.put(hash(&key), &key, field.clone(), amount).expect("a working backend");
+    }
+    assert_eq!(state.read(hash(&1u64), &1, &a, |value| value.copied()), Ok(Some(10)));
+    assert_eq!(state.read(hash(&2u64), &2, &b, |value| value.copied()), Ok(None));
+    assert_eq!(state.update(hash(&2u64), &2, a.clone(), || 0, |sum| (*sum += 1, *sum).1), Ok(21));
+    assert_eq!(state.update(hash(&2u64), &2, b.clone(), || 5, |sum| *sum), Ok(5));
+    let mut seen = Vec::new();
+    state.for_each(hash(&1u64), &1, |field, amount| seen.push((field.clone(), *amount))).expect("a working backend");
+    seen.sort();
+    assert_eq!(seen, [(a.clone(), 10), (b.clone(), 11)]);
+    assert_eq!(state.remove(hash(&1u64), &1, &a), Ok(Some(10)));
+    assert_eq!(state.remove(hash(&1u64), &1, &a), Ok(None));
+    state.clear(hash(&2u64), &2).expect("a working backend");
+    assert_eq!(state.is_empty(hash(&2u64), &2), Ok(true));
+    assert_eq!(state.is_empty(hash(&1u64), &1), Ok(false), "a neighbour was cleared too");
+    assert_eq!(backend.tables().first().map(|table| table.borrow().len()), Some(1));
+}
+
+/// The order of a map's entries survives a restore, however they came in.
+pub fn maps_keep_their_order_through_a_restore<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    let mut backend = make(space());
+    let mut state = backend.map::<u64, u64, ()>(map("map")).expect("a new name");
+    start(&backend, None);
+    (0..200u64).rev().for_each(|field| drop(state.put(hash(&1u64), &1, field, ())));
+    (0..200u64).step_by(3).for_each(|field| drop(state.remove(hash(&1u64), &1, &field)));
+    let order = |state: &B::Map<u64, u64, ()>| {
+        let mut order = Vec::new();
+        state.for_each(hash(&1u64), &1, |field, ()| order.push(*field)).expect("a working backend");
+        order
+    };
+    let file = Snapshot::take(&backend, (1, None), Kind::Checkpoint, &space().owned);
+    let mut restored = make(space());
+    let again = restored.map::<u64, u64, ()>(map("map")).expect("a new name");
+    restore(&restored, &[vec![file]], &space().owned).expect("the same types");
+    start(&restored, Some(1));
+    assert_eq!(order(&again), order(&state));
+    assert_eq!(order(&again).len(), 133);
+}
+
+/// Of a large map an increment holds what changed, and of a long list what was appended.
+pub fn increments_hold_single_entries<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    let mut backend = make(space());
+    let mut baskets = backend.map::<u64, u64, u64>(map("map")).expect("a new name");
+    let mut diaries = backend.list::<u64, u64>(list("list")).expect("a new name");
+    start(&backend, None);
+    for number in 0..1_000u64 {
+        baskets.put(hash(&1u64), &1, number, 0).expect("a working backend");
+        diaries.append(hash(&1u64), 1, number).expect("a working backend");
+    }
+    // With one list only, a full part would be cheaper than a delete.
+    (2..6).for_each(|key| diaries.append(hash(&key), key, 0).expect("a working backend"));
+    Snapshot::take(&backend, (1, None), Kind::Checkpoint, &space().owned);
+    baskets.put(hash(&1u64), &1, 7, 1).expect("a working backend");
+    baskets.remove(hash(&1u64), &1, &8).expect("a working backend");
+    (0..3).for_each(|item| diaries.append(hash(&1u64), 1, item).expect("a working backend"));
+    let file = Snapshot::take(&backend, (2, Some(1)), Kind::Checkpoint, &space().owned);
+    let counts = |file: &[u8], state| {
+        let section = section(file, state);
+        (entries(&section, BlockKind::Puts), entries(&section, BlockKind::Deletes))
+    };
+    assert_eq!((counts(&file, "map"), counts(&file, "list")), ((1, 1), (3, 0)));
+    diaries.clear(hash(&1u64), &1).expect("a working backend");
+    diaries.append(hash(&1u64), 1, 9).expect("a working backend");
+    let file = Snapshot::take(&backend, (3, Some(2)), Kind::Checkpoint, &space().owned);
+    assert_eq!((counts(&file, "map"), counts(&file, "list")), ((0, 0), (1, 1)), "a cleared list is one delete");
+}
+
+/// Cuts that overlap each see the list as it was: appended to, cleared and filled again while they are scanned.
+pub fn overlapping_cuts_see_a_list_as_it_was<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    let mut backend = make(space());
+    let mut state = backend.list::<u64, u64>(list("list")).expect("a new name");
+    start(&backend, None);
+    let key = 5u64;
+    let append = |state: &mut B::List<u64, u64>, items: std::ops::Range<u64>| {
+        items.for_each(|item| state.append(hash(&key), key, item).expect("a working backend"));
+    };
+    append(&mut state, 0..3);
+    let first = Snapshot::take(&backend, (1, None), Kind::Checkpoint, &space().owned);
+    append(&mut state, 3..5);
+    let mut second = Snapshot::cut(&backend, 2, Some(1), Kind::Checkpoint);
+    append(&mut state, 5..9);
+    let mut third = Snapshot::cut(&backend, 3, Some(1), Kind::Checkpoint);
+    assert_eq!(state.clear(hash(&key), &key), Ok((0..9).collect()));
+    append(&mut state, 20..22);
+    let mut fourth = Snapshot::cut(&backend, 4, Some(1), Kind::Checkpoint);
+    append(&mut state, 22..30);
+    let mut finish = |snapshot: &mut Snapshot| while !snapshot.scan(&backend, 1).expect("serializable") {};
+    // The newest first, and completed: what the older ones need must stay all the same.
+    [&mut fourth, &mut third, &mut second].into_iter().for_each(&mut finish);
+    let files = [second, third, fourth].map(|snapshot| snapshot.finish(&backend, &space().owned));
+    for (file, expected) in files.into_iter().zip([(0..5).collect::<Vec<u64>>(), (0..9).collect(), vec![20, 21]]) {
+        let mut restored = make(space());
+        let again = restored.list::<u64, u64>(list("list")).expect("a new name");
+        restore(&restored, &[vec![first.clone()], vec![file]], &space().owned).expect("the same types");
+        assert_eq!(again.read(hash(&key), &key, <[u64]>::to_vec), Ok(expected));
+    }
+}
+
+/// A user key that cannot be hashed is an error that names the state.
+pub fn user_keys_must_be_hashable<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    struct Degrees(f64);
+    impl PartialEq for Degrees {
+        fn eq(&self, other: &Self) -> bool {
+            self.0.to_bits() == other.0.to_bits()
+        }
+    }
+    impl Eq for Degrees {}
+    let mut backend = make(space());
+    let mut state = backend.map::<u64, Degrees, u64>(map("map")).expect("a new name");
+    start(&backend, None);
+    let error = state.put(hash(&1u64), &1, Degrees(1.5), 1).expect_err("a float").to_string();
+    assert!(error.contains("operator/map"), "{error}");
+    assert!(backend.tables().first().is_some_and(|table| table.borrow().is_empty()));
 }

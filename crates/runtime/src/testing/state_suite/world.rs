@@ -4,7 +4,10 @@
 use super::{Random, Snapshot, footer, restore, start};
 use crate::key::{KeySpace, hash_key, owner};
 use crate::segment::{BlockKind, Footer};
-use crate::state::{DueTimer, StateBackend, StateName, TimerDeclaration, TimerState, ValueDeclaration, ValueState};
+use crate::state::{
+    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, StateBackend, StateName, TimerDeclaration,
+    TimerState, ValueDeclaration, ValueState,
+};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Kind};
 use serde::{Deserialize, Serialize};
@@ -23,6 +26,8 @@ struct Account {
 struct Model {
     accounts: BTreeMap<String, Account>,
     timers: BTreeSet<(i64, u64)>,
+    baskets: BTreeMap<(u64, String), u64>,
+    diaries: BTreeMap<u64, Vec<String>>,
 }
 
 struct Worker<B: StateBackend> {
@@ -30,6 +35,8 @@ struct Worker<B: StateBackend> {
     space: KeySpace,
     accounts: B::Value<String, Account>,
     timers: B::Timers<u64>,
+    baskets: B::Map<u64, String, u64>,
+    diaries: B::List<u64, String>,
 }
 
 struct Pending {
@@ -91,7 +98,9 @@ impl<'a, B: StateBackend> World<'a, B> {
             let name = |state: &str| StateName::new("bank", state);
             let accounts = backend.value(ValueDeclaration { name: name("accounts") }).expect("a new name");
             let timers = backend.timers(TimerDeclaration { name: name("timers") }).expect("a new name");
-            Worker { backend, space, accounts, timers }
+            let baskets = backend.map(MapDeclaration { name: name("baskets"), copies: false }).expect("a new name");
+            let diaries = backend.list(ListDeclaration { name: name("diaries") }).expect("a new name");
+            Worker { backend, space, accounts, timers, baskets, diaries }
         };
         (0..count).map(make).collect()
     }
@@ -126,6 +135,47 @@ impl<'a, B: StateBackend> World<'a, B> {
                 let change = |account: &mut Account| account.count += amount;
                 self.worker(hash).accounts.update(hash, key, fresh, change).expect("a working backend");
             }
+        }
+    }
+
+    fn basket(&mut self, keys: u64) {
+        let (key, field) = (self.random.below(1 + keys / 40), format!("item-{}", self.random.below(keys)));
+        let hash = hash_key(self.seed, &key).expect("a key");
+        let amount = self.random.below(1000);
+        match self.random.below(12) {
+            0..3 => {
+                let removed = self.worker(hash).baskets.remove(hash, &key, &field);
+                assert_eq!(removed, Ok(self.model.baskets.remove(&(key, field))));
+            }
+            3..5 => {
+                self.model.baskets.insert((key, field.clone()), amount);
+                self.worker(hash).baskets.put(hash, &key, field, amount).expect("a working backend");
+            }
+            5 if self.random.below(10) == 0 => {
+                self.model.baskets.retain(|(of, _), _| *of != key);
+                self.worker(hash).baskets.clear(hash, &key).expect("a working backend");
+                assert_eq!(self.worker(hash).baskets.is_empty(hash, &key), Ok(true));
+            }
+            _ => {
+                *self.model.baskets.entry((key, field.clone())).or_default() += amount;
+                let change = |count: &mut u64| *count += amount;
+                self.worker(hash).baskets.update(hash, &key, field, || 0, change).expect("a working backend");
+            }
+        }
+    }
+
+    fn diary(&mut self, keys: u64) {
+        let key = self.random.below(1 + keys / 4);
+        let hash = hash_key(self.seed, &key).expect("a key");
+        if self.random.below(14) == 0 {
+            let cleared = self.worker(hash).diaries.clear(hash, &key);
+            assert_eq!(cleared, Ok(self.model.diaries.remove(&key).unwrap_or_default()));
+            return;
+        }
+        for _ in 0..1 + self.random.below(3) {
+            let item = format!("day {}", self.random.below(1_000_000));
+            self.model.diaries.entry(key).or_default().push(item.clone());
+            self.worker(hash).diaries.append(hash, key, item).expect("a working backend");
         }
     }
 
@@ -273,15 +323,31 @@ impl<'a, B: StateBackend> World<'a, B> {
     }
 
     fn check(&mut self) {
-        let mut sizes = (0, 0);
+        let mut sizes = [0; 4];
         for worker in &self.workers {
-            let mut lengths = worker.backend.tables().iter().map(|table| table.borrow().len());
-            sizes = (sizes.0 + lengths.next().unwrap_or(0), sizes.1 + lengths.next().unwrap_or(0));
+            let lengths = worker.backend.tables().iter().map(|table| table.borrow().len());
+            sizes.iter_mut().zip(lengths).for_each(|(size, length)| *size += length);
         }
-        assert_eq!(sizes, (self.model.accounts.len(), self.model.timers.len()));
+        let Model { accounts, timers, baskets, diaries } = &self.model;
+        assert_eq!(sizes, [accounts.len(), timers.len(), baskets.len(), diaries.values().map(Vec::len).sum()]);
         for (key, account) in self.model.accounts.clone() {
             let hash = hash_key(self.seed, &key).expect("a key");
             assert_eq!(self.worker(hash).accounts.get(hash, &key), Ok(Some(account)));
+        }
+        for key in 0..160 {
+            let hash = hash_key(self.seed, &key).expect("a key");
+            let model = self.model.diaries.get(&key).cloned().unwrap_or_default();
+            assert_eq!(self.worker(hash).diaries.read(hash, &key, <[String]>::to_vec), Ok(model));
+            let mut found = BTreeMap::new();
+            let look = |field: &String, amount: &u64| assert!(found.insert(field.clone(), *amount).is_none(), "twice");
+            self.worker(hash).baskets.for_each(hash, &key, look).expect("a working backend");
+            let of_key = self.model.baskets.range((key, String::new())..(key + 1, String::new()));
+            assert!(found.into_iter().eq(of_key.map(|((_, field), amount)| (field.clone(), *amount))));
+        }
+        for ((key, field), amount) in self.model.baskets.clone() {
+            let hash = hash_key(self.seed, &key).expect("a key");
+            let found = self.worker(hash).baskets.read(hash, &key, &field, |value| value.copied());
+            assert_eq!(found, Ok(Some(amount)));
         }
         let next = self.workers.iter_mut().filter_map(|worker| worker.timers.next_time()).min();
         assert_eq!(next, self.model.timers.first().map(|(time, _)| *time));
@@ -292,6 +358,8 @@ impl<'a, B: StateBackend> World<'a, B> {
         for _ in 0..250 {
             (0..self.random.below(12)).for_each(|_| self.account(keys));
             (0..self.random.below(4)).for_each(|_| self.timer());
+            (0..self.random.below(9)).for_each(|_| self.basket(keys));
+            (0..self.random.below(5)).for_each(|_| self.diary(keys));
             if self.pending.len() < 2 && self.random.below(4) == 0 {
                 self.cut();
             }

@@ -26,7 +26,7 @@ pub(super) fn expected() -> BTreeMap<u64, u64> {
     counts
 }
 
-struct Numbers;
+pub(super) struct Numbers;
 
 struct Range {
     next: u64,
@@ -72,9 +72,9 @@ impl SplitReader for Range {
     }
 }
 
-struct KeyBy {
-    seed: u64,
-    next: Next<Keyed<u64, u64>>,
+pub(super) struct KeyBy {
+    pub(super) seed: u64,
+    pub(super) next: Next<Keyed<u64, u64>>,
 }
 
 impl Operator<u64> for KeyBy {
@@ -154,7 +154,7 @@ impl Sink<(u64, u64)> for Collect {
 }
 
 impl SinkWriter<(u64, u64)> for Buffer {
-    fn write(&mut self, record: (u64, u64)) -> Result<()> {
+    fn write(&mut self, record: (u64, u64), _: Time) -> Result<()> {
         match &self.shown {
             Some(shown) => shown.lock().unwrap().entry("shown".into()).or_default().push(record),
             None => self.records.push(record),

@@ -3,20 +3,55 @@
 use super::job::{self, Committed};
 use crate::attempt::{Attempt, Restore, RestoredManifest, WorkerOptions, World};
 use crate::control::{Order, Report, SubtaskPart, ToWorker};
-use crate::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
+use crate::io::{BlockingCall, FileInfo, Files, ReadFile, StorageReply, StorageRequest, Ticket, WriteFile};
 use crate::operator::Quantum;
+use crate::plan::Plan;
 use crate::source::Threads;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
 use crate::time::Time;
 use crate::worker::Mail;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode, SubtaskId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 const WORKERS: u16 = 2;
+
+/// What a run is made of, besides its seed.
+#[derive(Clone)]
+pub(super) struct Setting {
+    pub(super) plan: Arc<Plan>,
+    pub(super) committed: Committed,
+    pub(super) files: Arc<dyn Files>,
+    pub(super) workers: u16,
+    pub(super) mode: Mode,
+    pub(super) credit_window: usize,
+    /// So many checkpoints are aborted before one may be completed.
+    pub(super) aborts: u32,
+    /// Blocking calls are made and come back in any order.
+    pub(super) reorders_calls: bool,
+}
+
+impl Setting {
+    fn new(mode: Mode, shows: job::Shows) -> Setting {
+        let committed = Committed::default();
+        Setting {
+            plan: Arc::new(job::plan(&committed, shows)),
+            committed,
+            files: Arc::new(Nothing),
+            workers: WORKERS,
+            mode,
+            credit_window: 256,
+            aborts: 0,
+            reorders_calls: false,
+        }
+    }
+}
+
+/// A checkpoint to restore, and what the storage holds.
+pub(super) type From = (Restore, BTreeMap<String, Vec<u8>>);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
@@ -30,8 +65,13 @@ pub(super) struct Run {
     storage: BTreeMap<String, Vec<u8>>,
     completed: Vec<(CheckpointId, BTreeMap<SubtaskId, SubtaskPart>)>,
     base: Option<Restore>,
+    plan: Arc<Plan>,
     pub(super) cuts: usize,
     pub(super) records_in_stopped_world: usize,
+    /// What each worker read of the storage.
+    pub(super) read: BTreeMap<u16, BTreeSet<String>>,
+    /// The most reads that a worker asked for at once.
+    pub(super) most_reads_at_once: usize,
 }
 
 impl Run {
@@ -49,9 +89,10 @@ impl Run {
         counts
     }
 
-    pub(super) fn restore(&self) -> Option<(Restore, BTreeMap<String, Vec<u8>>)> {
+    pub(super) fn restore(&self) -> Option<From> {
         let mut manifests = self.base.as_ref().map(|base| base.manifests.clone()).unwrap_or_default();
-        let vertex_of: BTreeMap<String, u16> = [("numbers".into(), 0), ("count".into(), 1), ("out".into(), 1)].into();
+        let operators = self.plan.operators.iter();
+        let vertex_of: BTreeMap<String, u16> = operators.map(|it| (it.name.clone(), it.vertex)).collect();
         for (id, parts) in &self.completed {
             manifests.insert(*id, RestoredManifest { vertex_of: vertex_of.clone(), parts: parts.clone() });
         }
@@ -65,27 +106,23 @@ struct Script {
     clock: VirtualClock,
     random: Random,
     run: Run,
-    mode: Mode,
+    setting: Setting,
+    /// Calls that are not made yet.
+    calls: Vec<(u16, Ticket, BlockingCall)>,
     pending: Option<(CheckpointId, BTreeMap<SubtaskId, SubtaskPart>)>,
     next_id: u64,
     last: Option<CheckpointId>,
-    restored: u16,
+    restored: BTreeSet<u16>,
     finished: u16,
     committed: BTreeMap<CheckpointId, u16>,
     final_id: Option<CheckpointId>,
     unfinished_blobs: BTreeMap<String, Vec<u8>>,
     attempt: AttemptId,
-    /// So many checkpoints are aborted instead of completed.
+    /// So many checkpoints are still aborted instead of completed.
     aborts: u32,
 }
 
-pub(super) fn run(
-    seed: u64,
-    mode: Mode,
-    checkpoints: u32,
-    ending: Ending,
-    from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
-) -> Run {
+pub(super) fn run(seed: u64, mode: Mode, checkpoints: u32, ending: Ending, from: Option<From>) -> Run {
     run_with(seed, mode, checkpoints, ending, from, 256)
 }
 
@@ -94,43 +131,35 @@ pub(super) fn run_with(
     mode: Mode,
     checkpoints: u32,
     ending: Ending,
-    from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
+    from: Option<From>,
     credit_window: usize,
 ) -> Run {
-    let mut script = Script::begin(seed, mode, from, credit_window, job::Shows::Commits);
+    play(seed, Setting { credit_window, ..Setting::new(mode, job::Shows::Commits) }, checkpoints, ending, from)
+}
+
+pub(super) fn play(seed: u64, setting: Setting, checkpoints: u32, ending: Ending, from: Option<From>) -> Run {
+    let mut script = Script::begin(seed, setting, from);
     script.play(checkpoints, ending, seed);
     script.run
 }
 
 pub(super) fn run_aborting(seed: u64, mode: Mode) -> Run {
-    let mut script = Script::begin(seed, mode, None, 256, job::Shows::Commits);
-    script.aborts = 3;
-    script.play(5, Ending::Finish, seed);
-    script.run
+    play(seed, Setting { aborts: 3, ..Setting::new(mode, job::Shows::Commits) }, 5, Ending::Finish, None)
 }
 
 /// A new incarnation, with a sink that has no committer.
 pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
-    let mut script = Script::begin(seed, mode, None, 256, job::Shows::AtOnce);
-    script.play(2, Ending::Finish, seed);
-    script.run
+    play(seed, Setting::new(mode, job::Shows::AtOnce), 2, Ending::Finish, None)
 }
 
 impl Script {
-    fn begin(
-        seed: u64,
-        mode: Mode,
-        from: Option<(Restore, BTreeMap<String, Vec<u8>>)>,
-        credit_window: usize,
-        shows: job::Shows,
-    ) -> Script {
-        let committed = Committed::default();
+    fn begin(seed: u64, setting: Setting, from: Option<From>) -> Script {
         let (restore, storage) = from.map_or((None, BTreeMap::new()), |(restore, storage)| (Some(restore), storage));
         let next_id = restore.as_ref().map_or(1, |restore| restore.checkpoint.0 + 1);
         let last = restore.as_ref().map(|restore| restore.checkpoint);
         let attempt = AttemptId(next_id * 100);
         let options = WorkerOptions {
-            credit_window,
+            credit_window: setting.credit_window,
             batch_records: 4,
             quantum: Quantum { time: Duration::from_secs(1), records: 5 },
             scan_budget: 64,
@@ -139,8 +168,8 @@ impl Script {
         let base = restore.clone();
         let attempt_plan = Arc::new(Attempt {
             id: attempt,
-            plan: Arc::new(job::plan(&committed, shows)),
-            workers: WORKERS,
+            plan: Arc::clone(&setting.plan),
+            workers: setting.workers,
             incarnation: "i".into(),
             key_seed: 7,
             key_groups: 128,
@@ -149,7 +178,7 @@ impl Script {
             claim: Some(crate::attempt::Claim { overwrite: false }),
             options,
             world: World {
-                files: Arc::new(Nothing),
+                files: Arc::clone(&setting.files),
                 threads: Arc::new(Nothing),
                 stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
@@ -158,23 +187,34 @@ impl Script {
         let clock = VirtualClock::default();
         clock.move_to(Time(1_000_000));
         let host = DeterministicHost::start(&attempt_plan, clock.clone()).expect("the plan builds");
-        let run = Run { committed, storage, completed: vec![], base, cuts: 0, records_in_stopped_world: 0 };
+        let run = Run {
+            committed: Arc::clone(&setting.committed),
+            storage,
+            completed: vec![],
+            base,
+            plan: Arc::clone(&setting.plan),
+            cuts: 0,
+            records_in_stopped_world: 0,
+            read: BTreeMap::new(),
+            most_reads_at_once: 0,
+        };
         Script {
             host,
             clock,
             random: Random::new(seed),
             run,
-            mode,
+            aborts: setting.aborts,
+            setting,
+            calls: Vec::new(),
             pending: None,
             next_id,
             last,
-            restored: 0,
+            restored: BTreeSet::new(),
             finished: 0,
             committed: BTreeMap::new(),
             final_id: None,
             unfinished_blobs: BTreeMap::new(),
             attempt,
-            aborts: 0,
         }
     }
 
@@ -184,30 +224,41 @@ impl Script {
             match self.host.turn(&mut self.random) {
                 Some(turn) => {
                     let worker = turn.worker.unwrap_or_default();
+                    let reads = turn.storage.iter().filter_map(|(_, request)| match request {
+                        StorageRequest::Read { path, .. } => Some(path.clone()),
+                        _ => None,
+                    });
+                    let reads: Vec<String> = reads.collect();
+                    self.run.most_reads_at_once = self.run.most_reads_at_once.max(reads.len());
+                    self.run.read.entry(worker).or_default().extend(reads);
                     for (ticket, request) in turn.storage {
                         let reply = self.serve(request);
                         self.host.mail(worker, Mail::Storage(ticket, reply));
                     }
-                    for (ticket, call) in turn.calls {
-                        self.host.mail(worker, Mail::Call(ticket, (call.0)()));
-                    }
-                    turn.reports.into_iter().for_each(|report| self.on_report(report));
+                    self.calls.extend(turn.calls.into_iter().map(|(ticket, call)| (worker, ticket, call)));
+                    turn.reports.into_iter().for_each(|report| self.on_report(worker, report));
                 }
+                None if !self.calls.is_empty() => self.make_calls(),
+                // All is at rest until the next trigger comes.
+                None if left > 0 && self.pending.is_none() && self.is_open() => {}
                 None => {
                     let moment =
                         self.host.next_moment().unwrap_or_else(|| panic!("seed {seed}: nothing moves any more"));
                     self.clock.move_to(moment);
                 }
             }
-            let running = self.restored == WORKERS;
-            if running && left > 0 && self.pending.is_none() && self.final_id.is_none() && self.random.one_in(8) {
+            if !self.setting.reorders_calls || self.random.one_in(4) {
+                self.make_calls();
+            }
+            if self.is_open() && left > 0 && self.pending.is_none() && self.final_id.is_none() && self.random.one_in(8)
+            {
                 left -= 1;
                 self.trigger(Kind::Checkpoint);
             }
             if ending == Ending::Crash && left == 0 && self.pending.is_none() {
                 return;
             }
-            if self.finished == WORKERS * 2
+            if self.finished == self.subtasks()
                 && self.pending.is_none()
                 && self.final_id.is_none()
                 && ending == Ending::Finish
@@ -215,15 +266,36 @@ impl Script {
                 self.final_id = Some(CheckpointId(self.next_id));
                 self.trigger(Kind::Final);
             }
-            if self.final_id.is_some_and(|id| self.committed.get(&id) == Some(&(WORKERS * 2))) {
+            if self.final_id.is_some_and(|id| self.committed.get(&id) == Some(&self.subtasks())) {
                 return;
             }
         }
         panic!("seed {seed}: the job does not come to its end");
     }
 
+    fn is_open(&self) -> bool {
+        self.restored.len() == usize::from(self.setting.workers)
+    }
+
+    fn subtasks(&self) -> u16 {
+        self.setting.workers * u16::try_from(self.setting.plan.vertices.len()).expect("a handful of vertices")
+    }
+
+    /// Makes all calls in the order in which they came, or one of them.
+    fn make_calls(&mut self) {
+        let one_of = |random: &mut Random, calls: &Vec<_>| random.below(calls.len() as u64) as usize;
+        while !self.calls.is_empty() {
+            let index = if self.setting.reorders_calls { one_of(&mut self.random, &self.calls) } else { 0 };
+            let (worker, ticket, call) = self.calls.remove(index);
+            self.host.mail(worker, Mail::Call(ticket, (call.0)()));
+            if self.setting.reorders_calls {
+                return;
+            }
+        }
+    }
+
     fn tell(&mut self, order: &Order) {
-        for worker in 0..WORKERS {
+        for worker in 0..self.setting.workers {
             self.host.mail(worker, Mail::Order(ToWorker { attempt: self.attempt, order: order.clone() }));
         }
     }
@@ -233,15 +305,15 @@ impl Script {
         self.next_id += 1;
         self.pending = Some((id, BTreeMap::new()));
         let barrier =
-            Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at: 1_000 };
+            Barrier { id, attempt: self.attempt, mode: self.setting.mode, kind, base: self.last, triggered_at: 1_000 };
         self.tell(&Order::Trigger(barrier));
     }
 
-    fn on_report(&mut self, report: Report) {
+    fn on_report(&mut self, worker: u16, report: Report) {
         match report {
             Report::Restored => {
-                self.restored += 1;
-                if self.restored == WORKERS {
+                // It is said again and again until the worker is told to open.
+                if self.restored.insert(worker) && self.is_open() {
                     self.tell(&Order::Open);
                 }
             }
@@ -249,7 +321,7 @@ impl Script {
                 let Some((pending, parts)) = &mut self.pending else { return };
                 assert_eq!(*pending, id);
                 parts.insert(part.subtask, *part);
-                if parts.len() == usize::from(WORKERS * 2) {
+                if parts.len() == usize::from(self.setting.workers) * self.setting.plan.vertices.len() {
                     self.resolve();
                 }
             }
@@ -264,7 +336,7 @@ impl Script {
     fn resolve(&mut self) {
         let (id, parts) = self.pending.take().expect("all parts are in");
         self.run.cuts += 1;
-        if self.mode == Mode::StopTheWorld && self.host.carries_records() {
+        if self.setting.mode == Mode::StopTheWorld && self.host.carries_records() {
             self.run.records_in_stopped_world += 1;
         }
         let completed = self.aborts == 0 || self.final_id == Some(id);
@@ -299,7 +371,7 @@ impl Script {
 }
 
 /// A world without anything in it.
-struct Nothing;
+pub(super) struct Nothing;
 
 impl Threads for Nothing {
     fn spawn(&self, _: &str, _: Box<dyn FnOnce() + Send>) -> crate::Result<()> {

@@ -1,0 +1,9 @@
+//! The commands of `flott`, the operators' binary, as a library: the binary parses the command line, examples call them too.
+//!
+//! Results go to stdout, everything else to stderr.
+
+#![forbid(unsafe_code)]
+
+pub mod checkpoints;
+pub mod compare;
+pub mod output;

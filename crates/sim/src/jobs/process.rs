@@ -1,0 +1,147 @@
+//! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, timers, two inputs, and parts
+//! folded before the shuffle. What comes out is what a plain tally gives.
+
+use super::operators::{Count, KeyedRow};
+use super::{Job, Row, Tally};
+use flott_runtime::error::Result;
+use flott_runtime::key::Key;
+use flott_runtime::operator::pre_aggregate::PreAggregate;
+use flott_runtime::operator::process::{
+    BoxError, Core, Firing, List, ListRef, Map, MapRef, Out, Process, State, TimedProcess, TimerOut, TwoProcess, Value,
+    ValueRef,
+};
+use flott_runtime::operator::side::Sides;
+use flott_runtime::operator::two_inputs::TwoHeads;
+use flott_runtime::operator::{Chain, Context, Head, Next, Operator, Signal};
+use flott_runtime::record::Keyed;
+use flott_runtime::subtask::SubtaskBuilder;
+use flott_runtime::time::{Time, Timestamp};
+use std::sync::Arc;
+
+type StreamKey = (u64, u32);
+
+/// Says what a closure's references live for.
+fn user<K: Key, S: State, F>(f: F) -> Arc<F>
+where
+    F: for<'a> Fn(S::At<'a, K>, Row, &mut Out<'_, K, Row>) -> Result<(), BoxError>,
+{
+    Arc::new(f)
+}
+
+fn core<K: Key, S: State>(state: &S, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Core<K, Row, S>> {
+    let opened = state.open::<K>("tally", builder)?;
+    Ok(Core::new("tally", opened, Sides::default(), builder.mark("tally"), next))
+}
+
+/// The tallies of a key in one map, by origin.
+pub fn maps(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let core = core(&Map::<u32, Tally>::named("tally"), builder, next)?;
+    let job = Arc::clone(job);
+    let f = user::<u64, Map<u32, Tally>, _>(move |mut tallies: MapRef<'_, u64, u32, Tally>, row, out| {
+        let (after, row) = job.tally(tallies.get(&row.origin), &row);
+        match after {
+            Some(tally) => tallies.insert(row.origin, tally),
+            None => drop(tallies.remove(&row.origin)),
+        }
+        out.emit(row);
+        Ok(())
+    });
+    let process: Next<KeyedRow<u64>> = Box::new(Process::new(core, f));
+    Ok(Box::new(Head::new(process)))
+}
+
+/// The serial numbers of the rows of a key, from which the tally follows.
+pub fn lists(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let core = core(&List::<u64>::named("tally"), builder, next)?;
+    let job = Arc::clone(job);
+    let f = user::<StreamKey, List<u64>, _>(move |mut serials: ListRef<'_, StreamKey, u64>, row, out| {
+        let before = serials.read(|serials| tally_of(&job, &row, serials.iter().copied()));
+        let (after, row) = job.tally(before, &row);
+        match after {
+            Some(_) => serials.push(row.serial),
+            None => serials.clear(),
+        }
+        out.emit(row);
+        Ok(())
+    });
+    let process: Next<KeyedRow<StreamKey>> = Box::new(Process::new(core, f));
+    Ok(Box::new(Head::new(process)))
+}
+
+/// The tally of the rows of one key and origin with these serial numbers.
+pub fn tally_of(job: &Job, like: &Row, serials: impl Iterator<Item = u64>) -> Option<Tally> {
+    let row = |serial| Row { serial, count: 0, chain: 0, ..like.clone() };
+    serials.fold(None, |before, serial| job.tally(before, &row(serial)).0)
+}
+
+/// Two inputs, one tally.
+pub fn two_inputs(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let core = core(&Value::<Tally>::named("tally"), builder, next)?;
+    let either = |job: Arc<Job>| {
+        user::<StreamKey, Value<Tally>, _>(move |mut tally: ValueRef<'_, StreamKey, Tally>, row, out| {
+            let (after, row) = job.tally(tally.get().cloned(), &row);
+            match after {
+                Some(after) => tally.set(after),
+                None => tally.clear(),
+            }
+            out.emit(row);
+            Ok(())
+        })
+    };
+    let process = TwoProcess::new(core, either(Arc::clone(job)), either(Arc::clone(job)));
+    Ok(Box::new(TwoHeads::<KeyedRow<StreamKey>, KeyedRow<StreamKey>>::new(Box::new(process))))
+}
+
+/// Holds every row back until its timer fires, or until the input ends.
+pub fn delay(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let waiting = Value::<Row>::named("waiting").open::<StreamKey>("delay", builder)?;
+    let core = Core::<StreamKey, Row, Value<Row>>::new("delay", waiting, Sides::default(), builder.mark("delay"), next);
+    let millis = job.timer;
+    let on_row = user_with_timers(move |mut waiting: ValueRef<'_, StreamKey, Row>, row: Row, out| {
+        waiting.set(row);
+        out.timer_after(millis);
+        Ok(())
+    });
+    let on_timer = user_with_timers(|mut waiting: ValueRef<'_, StreamKey, Row>, _: Time, out| {
+        if let Some(row) = waiting.get().cloned() {
+            out.emit(row);
+        }
+        waiting.clear();
+        Ok(())
+    });
+    let firing = Firing::new(builder.timers("delay", "timers")?, on_timer);
+    let process: Next<KeyedRow<StreamKey>> = Box::new(TimedProcess::new(core, firing, on_row));
+    Ok(Box::new(Head::new(process)))
+}
+
+/// As `user`, for code that sets timers.
+fn user_with_timers<T, F>(f: F) -> Arc<F>
+where
+    F: for<'a> Fn(ValueRef<'a, StreamKey, Row>, T, &mut TimerOut<'_, StreamKey, Row>) -> Result<(), BoxError>,
+{
+    Arc::new(f)
+}
+
+/// Rows of a key that travel together.
+pub type Rows = Keyed<StreamKey, Vec<Row>>;
+
+/// Gathers the rows of each key before the shuffle.
+pub fn gather(builder: &mut SubtaskBuilder, outlet: Next<Rows>) -> Next<KeyedRow<StreamKey>> {
+    let (begin, add) = (Arc::new(|row| vec![row]), Arc::new(|rows: &mut Vec<Row>, row| rows.push(row)));
+    let alarm = builder.alarm();
+    Box::new(PreAggregate::new(begin, add, alarm, builder.mark("gather"), outlet))
+}
+
+/// Tallies rows that came together.
+pub struct Unpack(pub Count<StreamKey>);
+
+impl Operator<Rows> for Unpack {
+    fn on_record(&mut self, record: Rows, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        let Keyed { hash, key, value } = record;
+        value.into_iter().try_for_each(|value| self.0.on_record(Keyed { hash, key, value }, at, cx))
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.0.on_signal(signal, cx)
+    }
+}
