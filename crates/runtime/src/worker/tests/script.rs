@@ -295,7 +295,16 @@ impl Script {
                 return;
             }
         }
-        panic!("seed {seed}: the job does not come to its end");
+        panic!(
+            "seed {seed}: the job does not come to its end at {:?}; restored {:?}, finished {}, pending {:?}, final {:?}, calls {}, committed {:?}",
+            self.clock.now(),
+            self.restored,
+            self.finished,
+            self.pending.is_some(),
+            self.final_id,
+            self.calls.len(),
+            self.committed
+        );
     }
 
     fn is_open(&self) -> bool {
