@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::indexing_slicing, reason = "the roof reads clocks")]
 
+mod backpressure;
 mod beside;
 mod build;
 mod cut;
@@ -48,6 +49,7 @@ enum Bench {
     Increment,
     Startup,
     Idle,
+    Backpressure,
     Build,
     All,
 }
@@ -58,7 +60,8 @@ enum Beside {
     Timely,
 }
 
-const ALL: [Bench; 6] = [Bench::Cut, Bench::Increment, Bench::KeyedCount, Bench::Startup, Bench::Idle, Bench::Build];
+const ALL: [Bench; 7] =
+    [Bench::Cut, Bench::Increment, Bench::KeyedCount, Bench::Startup, Bench::Idle, Bench::Backpressure, Bench::Build];
 
 fn main() -> ExitCode {
     if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
@@ -77,6 +80,7 @@ fn main() -> ExitCode {
             Bench::Increment => Ok(increment::run(options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
+            Bench::Backpressure => backpressure::run(options.runs),
             Bench::Build => build::run(),
             Bench::All => Ok(Vec::new()),
         };
