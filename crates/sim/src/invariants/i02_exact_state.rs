@@ -7,7 +7,7 @@ use crate::jobs::{Job, Row, Shape, Tally};
 use crate::oracle::{State, fold};
 use crate::storage::Storage;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const TAG: &str = "I2 exact state";
 
@@ -84,9 +84,15 @@ fn check_expiring(job: &Job, chain: &Chain, storage: &Storage) -> Checked {
         Ok(stored) => stored,
         Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
     };
+    let in_flight = match chain.in_flight(storage) {
+        Ok(in_flight) => in_flight,
+        Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
+    };
+    let waiting: BTreeSet<(u32, u64)> = in_flight.iter().map(|it| (it.row.origin, it.row.serial)).collect();
     let mut rows: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for (&origin, &count) in &prefix {
-        for row in (0..count).map(|serial| job.row(origin, serial)) {
+        let taken = (0..count).filter(|serial| !waiting.contains(&(origin, *serial)));
+        for row in taken.map(|serial| job.row(origin, serial)) {
             rows.entry(format!("{:?}", (row.key, row.origin))).or_default().push(row);
         }
     }
