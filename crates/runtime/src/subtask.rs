@@ -343,8 +343,9 @@ impl Subtask {
         &self.tables
     }
 
-    pub(crate) fn sink_operators(&self) -> impl Iterator<Item = &str> {
-        self.sinks.iter().map(SinkPort::operator)
+    /// Its sinks, and whether the one that cleans has to know all tokens of them.
+    pub(crate) fn sink_operators(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.sinks.iter().map(|sink| (sink.operator(), sink.cleans()))
     }
 
     /// The name under which the checkpoint holds the positions of this subtask's source, if it has one.
@@ -369,12 +370,12 @@ impl Subtask {
         self.ended = finished;
         for sink in &mut self.sinks {
             let owned = tokens.get(sink.operator()).into_iter().flatten().filter(|token| token.owned);
-            sink.restore(checkpoint, owned.map(|token| token.token.clone()).collect());
+            sink.restore(checkpoint, owned.map(|token| Arc::clone(&token.token)).collect());
         }
-        // One subtask of each sink cleans up, and has to know all of them for it.
-        let all = |tokens: Vec<RestoredToken>| tokens.into_iter().map(|token| token.token).collect();
-        let tokens = tokens.into_iter().filter(|_| self.id.index == 0);
-        self.restored_tokens = tokens.map(|(operator, tokens)| (operator, all(tokens))).collect();
+        // One subtask of each sink that cleans up does so, and has to know all of them for it.
+        let cleaning = self.sinks.iter().filter(|sink| self.id.index == 0 && sink.cleans());
+        let all = |sink: &str| tokens.get(sink).into_iter().flatten().map(|token| Token::clone(&token.token)).collect();
+        self.restored_tokens = cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))).collect();
     }
 
     /// All state is in: tables begin their first live epoch.
@@ -440,7 +441,7 @@ pub(crate) struct RestoredPart {
 /// A token that the restored checkpoint lists.
 #[derive(Clone)]
 pub(crate) struct RestoredToken {
-    pub(crate) token: Token,
+    pub(crate) token: Arc<Token>,
     /// This worker commits it.
     pub(crate) owned: bool,
 }

@@ -4,6 +4,7 @@
 //! split has a chain of hashes, so that a lost, doubled or swapped record changes everything behind it.
 
 pub mod operators;
+pub mod output;
 mod plans;
 pub mod process;
 pub mod source;
@@ -142,6 +143,8 @@ pub enum SinkKind {
     },
     /// The memory sink.
     Memory,
+    /// The staged sink, into a store with transactions.
+    Staged,
 }
 
 /// One job.

@@ -129,9 +129,11 @@ fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
         fails_next: Arc::default(),
     };
     // Not drawn, so that a seed that found something stays what it is.
-    let (is_timed, age) = (job.rows.is_multiple_of(3), job.pause * 4);
-    if let SinkKind::Files { part_age, .. } = &mut job.sink {
-        *part_age = if is_timed { age } else { Duration::MAX };
+    let (third, age) = (job.rows.is_multiple_of(3), job.pause * 4);
+    match &mut job.sink {
+        SinkKind::Files { part_age, .. } => *part_age = if third { age } else { Duration::MAX },
+        sink if third => *sink = SinkKind::Staged,
+        _ => {}
     }
     job
 }

@@ -217,6 +217,7 @@ impl SubtaskBuilder {
         S::Writer: 'static,
     {
         let cx = SinkContext {
+            job: self.attempt.plan.job.clone(),
             operator: operator.to_owned(),
             subtask: self.id.index,
             parallelism: self.attempt.workers,

@@ -134,8 +134,8 @@ impl Restoring {
             let segments = own.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for operator in subtasks.iter().flat_map(Subtask::sink_operators) {
-            let with_tokens = self.writers(restore, operator).filter_map(|(part, _)| part.segment.clone());
+        for (operator, cleans) in subtasks.iter().flat_map(Subtask::sink_operators) {
+            let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
         self.waiting_footers.extend(blobs.into_values().map(|blob| (blob, FIRST_TAIL)));
@@ -158,6 +158,7 @@ impl Restoring {
         &self,
         restore: &'a Restore,
         operator: &str,
+        cleans: bool,
     ) -> impl Iterator<Item = (&'a SubtaskPart, bool)> + use<'a> {
         let stored = stored_operator(&self.attempt, restore, operator).to_owned();
         let manifest = restore.manifests.get(&restore.checkpoint);
@@ -171,7 +172,7 @@ impl Restoring {
                 return Some((part, owned));
             }
             // The first worker cleans, and has to know all of them for it.
-            (owned || worker == 0).then_some((part, owned))
+            (owned || worker == 0 && cleans).then_some((part, owned))
         })
     }
 
@@ -223,8 +224,8 @@ impl Restoring {
             for table in subtask.tables() {
                 plan_table(restore, &chain, &space, &self.attempt, table, &mut blocks)?;
             }
-            for operator in subtask.sink_operators() {
-                self.plan_tokens(restore, operator, &mut blocks);
+            for (operator, cleans) in subtask.sink_operators() {
+                self.plan_tokens(restore, operator, cleans, &mut blocks);
             }
             if restore.same_topology {
                 in_flight::plan(restore, subtask.id(), &self.footers, &mut blocks.waiting)
@@ -249,9 +250,9 @@ impl Restoring {
         chain
     }
 
-    fn plan_tokens(&self, restore: &Restore, operator: &str, blocks: &mut Blocks) {
+    fn plan_tokens(&self, restore: &Restore, operator: &str, cleans: bool, blocks: &mut Blocks) {
         let stored = stored_operator(&self.attempt, restore, operator);
-        for (part, owned) in self.writers(restore, operator) {
+        for (part, owned) in self.writers(restore, operator, cleans) {
             let Some(blob) = &part.segment else { continue };
             let footer = self.footers.get(&blob.path).expect("the footers of the newest checkpoint were read");
             let Some(section) = footer.blob(stored, TOKENS, u32::from(part.subtask.index)) else { continue };
@@ -317,7 +318,7 @@ impl Blocks {
                 let tokens: Vec<Token> = messagepack::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
                     unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
                 })?;
-                let tokens = tokens.into_iter().map(|token| RestoredToken { token, owned: *owned });
+                let tokens = tokens.into_iter().map(|token| RestoredToken { token: Arc::new(token), owned: *owned });
                 self.tokens.entry(operator.clone()).or_default().extend(tokens);
                 Ok(())
             }
