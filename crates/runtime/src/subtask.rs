@@ -16,6 +16,7 @@ mod step;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
+pub use output::KeyedOutlet;
 pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 

@@ -62,12 +62,12 @@ impl Subtask {
     }
 
     fn prepare_flow(&mut self, now: Time, segments: &Segments) {
-        self.flow.step_began.set(now);
         let full = segments.buffered() + self.buffered() >= self.attempt.options.segment_buffer;
         self.flow.segment_full.set(full);
         if self.flow.sink_not_ready.get() {
             self.flow.sink_not_ready.set(!self.sinks.iter().all(super::SinkPort::ready));
         }
+        self.flow.begin_step(now);
     }
 
     /// Records, signals and barriers, until the quantum is used up or nothing can be taken; true in the first case.
