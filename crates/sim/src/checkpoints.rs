@@ -103,7 +103,7 @@ impl Chain {
             }
         };
         match job.shape {
-            Shape::Timers => {}
+            Shape::Timers | Shape::Expiring => {}
             Shape::Broadcast => keep("tally", self.replicas(storage, job)?),
             Shape::TwoShuffles => {
                 keep(

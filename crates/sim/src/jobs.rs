@@ -104,11 +104,13 @@ pub enum Shape {
     TwoInputs,
     /// Rows of a key are gathered before the shuffle.
     Gather,
+    /// Tallies that expire; the rows pass as they are.
+    Expiring,
 }
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Shape; 10] = [
+    pub const ALL: [Shape; 11] = [
         Shape::Count,
         Shape::Union,
         Shape::TwoShuffles,
@@ -119,6 +121,7 @@ impl Shape {
         Shape::Lists,
         Shape::TwoInputs,
         Shape::Gather,
+        Shape::Expiring,
     ];
 
     /// Whether rows of a stream reach the sink in order, in a run without failures.
@@ -163,7 +166,7 @@ pub struct Job {
     pub slow: Duration,
     /// The source says that it ends by itself: its splits are read one after the other.
     pub bounded: bool,
-    /// How long a timer waits.
+    /// How long a timer waits, or a value lives.
     pub timer: Duration,
     /// The sink.
     pub sink: SinkKind,

@@ -38,7 +38,7 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
         for serial in 0..rows {
             let row = job.row(origin, serial);
             match job.shape {
-                Shape::Timers => result.emit(row),
+                Shape::Timers | Shape::Expiring => result.emit(row),
                 Shape::Broadcast => (0..workers).for_each(|replica| result.replica(job, &row, replica)),
                 Shape::TwoShuffles => {
                     let out = result.tally(job, "first", format!("{:?}", by_key_and_origin(&row)), &row);

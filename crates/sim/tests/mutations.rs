@@ -6,7 +6,7 @@ use flott_sim::campaign::run_seeds;
 use flott_sim::mutation::Mutation;
 
 fn is_noticed(mutation: Mutation) {
-    let summary = run_seeds(0, 200, Some(mutation), |_, _| ());
+    let summary = run_seeds(0, 400, Some(mutation), |_, _| ());
     let failure = summary.failures.first();
     assert!(failure.is_some(), "{mutation} was not noticed in {} seeds", summary.seeds);
 }

@@ -10,7 +10,7 @@ const TAG: &str = "I5 never less";
 
 pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -> Checked {
     let id = chain.top().id;
-    if job.shape == Shape::Timers {
+    if matches!(job.shape, Shape::Timers | Shape::Expiring) {
         return Ok(());
     }
     let stored = match super::i04_in_flight::settled(job, chain, storage) {

@@ -57,6 +57,10 @@ pub fn plan(job: &Arc<Job>, output: &Output) -> Plan {
             sketch.process::<StreamKey>(&from, "value", process::two_inputs);
         }
         Shape::Gather => sketch.gather(),
+        Shape::Expiring => {
+            let from = sketch.keyed_source(0, 0, by_key_and_origin);
+            sketch.process::<StreamKey>(&[from], "value-ttl", process::expiring);
+        }
     }
     let Sketch { vertices, edges, operators, .. } = sketch;
     Plan { job: "simulated".into(), vertices, edges, operators }
