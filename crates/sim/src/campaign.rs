@@ -28,6 +28,10 @@ impl Failure {
     }
 }
 
+/// Within so many seeds every broken rule is noticed. Most are within 40; a hole of the log needs a rival that is stopped before its
+/// Start, and a retention that passes it.
+pub const SEEDS_TO_NOTICE: u64 = 600;
+
 /// What a campaign came to.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {

@@ -15,9 +15,9 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "flott-sim", version)]
 struct Args {
-    /// How many seeds to run.
-    #[arg(long, default_value_t = 200, conflicts_with = "seed")]
-    seeds: u64,
+    /// How many seeds to run [default: 200; 600 with a broken rule, which ends at the first finding].
+    #[arg(long, conflicts_with = "seed")]
+    seeds: Option<u64>,
     /// The first of them.
     #[arg(long, default_value_t = 0, conflicts_with = "seed")]
     from: u64,
@@ -30,6 +30,12 @@ struct Args {
     /// Prints one object of JSON a line.
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn seeds(&self) -> u64 {
+        self.seeds.unwrap_or(if self.mutate.is_some() { flott_sim::campaign::SEEDS_TO_NOTICE } else { 200 })
+    }
 }
 
 fn mutation_named(name: &str) -> Result<Mutation, String> {
@@ -65,7 +71,7 @@ fn one(args: &Args, seed: u64) -> ExitCode {
 
 fn many(args: &Args) -> ExitCode {
     let bar = bar(args);
-    let summary = run_seeds(args.from, args.seeds, args.mutate, |seed, summary| {
+    let summary = run_seeds(args.from, args.seeds(), args.mutate, |seed, summary| {
         bar.inc(1);
         let newest = summary.failures.last().filter(|failure| failure.seed == seed && args.mutate.is_none());
         if let Some(failure) = newest {
@@ -82,7 +88,7 @@ fn many(args: &Args) -> ExitCode {
 fn bar(args: &Args) -> ProgressBar {
     let target = if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {eta} left").expect("a valid template");
-    ProgressBar::with_draw_target(Some(args.seeds), target).with_style(style)
+    ProgressBar::with_draw_target(Some(args.seeds()), target).with_style(style)
 }
 
 fn report(args: &Args, failure: &Failure) {

@@ -2,11 +2,11 @@
 
 #![cfg(feature = "mutations")]
 
-use flott_sim::campaign::run_seeds;
+use flott_sim::campaign::{SEEDS_TO_NOTICE, run_seeds};
 use flott_sim::mutation::Mutation;
 
 fn is_noticed(mutation: Mutation) {
-    let summary = run_seeds(0, 400, Some(mutation), |_, _| ());
+    let summary = run_seeds(0, SEEDS_TO_NOTICE, Some(mutation), |_, _| ());
     let failure = summary.failures.first();
     assert!(failure.is_some(), "{mutation} was not noticed in {} seeds", summary.seeds);
 }

@@ -60,8 +60,9 @@ impl Subtask {
                 }
                 Action::CaptureEnd { id, channel } => self.gate.end_capture(channel, id),
                 Action::ArmTimeout { id } => {
-                    let seen = self.first_seen.filter(|seen| seen.id == id).expect("it is armed at its first barrier");
-                    self.alignment_ends = Some((id, seen.triggered.after(self.attempt.options.alignment_timeout)));
+                    let seen = self.first_seen.filter(|seen| seen.id == id);
+                    let triggered = seen.map_or(cx.now, |seen| seen.triggered);
+                    self.alignment_ends = Some((id, triggered.after(self.attempt.options.alignment_timeout)));
                 }
             }
         }
