@@ -159,6 +159,8 @@ pub struct Job {
     pub delete_every: u64,
     /// Time between two rows of a split.
     pub pause: Duration,
+    /// A tally takes no further row for so long after each: rows wait in queues.
+    pub slow: Duration,
     /// The source says that it ends by itself: its splits are read one after the other.
     pub bounded: bool,
     /// How long a timer waits.

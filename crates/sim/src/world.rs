@@ -69,6 +69,8 @@ pub struct Ran {
     pub digest: u64,
     /// Checkpoints recorded.
     pub recorded: u64,
+    /// Those of them with records in flight.
+    pub in_flight: u64,
     /// Processes started.
     pub processes: usize,
     /// Attempts whose workers were started.
@@ -171,6 +173,7 @@ impl World {
             coverage,
             digest: self.digest,
             recorded: self.ledger.recorded,
+            in_flight: self.ledger.in_flight,
             processes: self.processes.len(),
             attempts: self.attempts,
             zombies: self.zombies,
