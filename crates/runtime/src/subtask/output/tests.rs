@@ -9,6 +9,7 @@ use crate::packet::Payload;
 use crate::record::Record;
 use crate::subtask::Partitioner;
 use crate::testing::VirtualClock;
+use crate::time::Time;
 use flott_checkpoint::AttemptId;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
