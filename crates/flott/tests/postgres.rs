@@ -100,6 +100,23 @@ fn a_job_that_is_killed_anywhere_writes_each_row_once() {
 }
 
 #[test]
+fn a_job_that_is_killed_again_and_again_after_its_commits_repeats_none_of_them() {
+    let server = Server::new();
+    let place = Place::new(&server, "counts");
+    let committed = || server.sql("SELECT coalesce(sum(epoch), 0) FROM flott_epochs");
+    for life in 0..4 {
+        let before = if life == 0 { vec!["0".to_owned()] } else { committed() };
+        // The next checkpoint is far away when this one's output is seen: the next life restores what is committed.
+        let mut job = place.job(&server).rate(SLOW / 2).with(&["--checkpoint-interval", "300ms"]).start();
+        let is_there = |_: &_| !server.sql("SELECT to_regclass('flott_epochs')").concat().is_empty();
+        job.await_that("it commits", |job| is_there(job) && committed() != before);
+        job.kill();
+    }
+    place.job(&server).start().must_end_with(0);
+    place.must_be_whole(&server);
+}
+
+#[test]
 fn a_server_that_is_killed_anywhere_has_each_row_once() {
     let mut server = Server::new();
     for (n, point) in POINTS.iter().enumerate() {
