@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::indexing_slicing, reason = "the roof reads clocks")]
 
+mod backpressure;
 mod beside;
 mod build;
 mod cut;
@@ -51,6 +52,7 @@ enum Bench {
     Increment,
     Startup,
     Idle,
+    Backpressure,
     Build,
     All,
 }
@@ -61,7 +63,7 @@ enum Beside {
     Timely,
 }
 
-const ALL: [Bench; 8] = [
+const ALL: [Bench; 9] = [
     Bench::Cut,
     Bench::Increment,
     Bench::KeyedCount,
@@ -69,6 +71,7 @@ const ALL: [Bench; 8] = [
     Bench::Memory,
     Bench::Startup,
     Bench::Idle,
+    Bench::Backpressure,
     Bench::Build,
 ];
 
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
             Bench::Increment => Ok(increment::run(options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
+            Bench::Backpressure => backpressure::run(options.runs),
             Bench::Build => build::run(),
             Bench::All => Ok(Vec::new()),
         };

@@ -79,12 +79,11 @@ impl JobHandle {
         self.commands.send(Command::Cancel);
     }
 
-    /// Takes the next checkpoints in another mode.
+    /// Takes the next checkpoints in another mode. A job that requires more than the mode promises keeps its own, and warns.
     ///
     /// # Errors
-    /// If that mode cannot run in this version.
+    /// If no job can run in that mode; in this version a job can run in all of them.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
-        crate::settings::check_mode(mode).map_err(Error::refused)?;
         self.commands.send(Command::SetMode(mode));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use flott::prelude::*;
 use flott::testing::{Crash, Test};
-use flott::{Ended, ErrorKind, JobHandle, Mode, Report, Restore};
+use flott::{Ended, ErrorKind, JobHandle, Report, Restore};
 use flott_checkpoint::{CheckpointId, LogEntry};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -336,8 +336,8 @@ fn a_user_function_that_never_returns_is_named_after_the_stop_timeout() {
 fn zero_and_absurd_options_are_refused_together() {
     let place = Place::new();
     let job = sales(&place, 1_000);
-    job.workers(0).checkpoint_interval(Duration::ZERO).checkpoint_mode(Mode::Unaligned);
-    assert_says(&error(&job), ErrorKind::Refused, &["0 workers", "interval", "cannot run in this version"]);
+    job.workers(0).checkpoint_interval(Duration::ZERO).alignment_timeout(Duration::MAX);
+    assert_says(&error(&job), ErrorKind::Refused, &["0 workers", "interval", "alignment timeout"]);
     let job = sales(&place, 0);
     assert_says(&error(&job), ErrorKind::Refused, &["throttle(0)"]);
     let job = sales(&place, 1_000);
@@ -379,4 +379,65 @@ fn a_second_run_of_a_finished_job_says_so_and_changes_nothing() {
     assert_eq!((first.ended, second.ended), (Ended::Finished, Ended::FinishedBefore));
     assert_eq!((first.checkpoint, second.records_in), (second.checkpoint, 0));
     assert_eq!(after_first, output());
+}
+
+#[test]
+fn a_broken_gzip_is_named_with_file_and_offset_and_ends_the_job_at_once() {
+    use std::io::Write;
+    let place = Place::new();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(some_sales(1_000).as_bytes()).expect("memory");
+    let whole = gzip.finish().expect("memory");
+    for (bytes, what) in [(&whole[..whole.len() / 2], "cut off"), (b"not compressed", "gzip header")] {
+        fs::write(place.path("sales.csv.gz"), bytes).expect("a file for the test");
+        let job = Job::new("gzip");
+        job.source("sales", FileSource::csv::<Sale>(place.text("*.gz"))).sink("out", MemorySink::new());
+        let words = ["`sales`", "sales.csv.gz is no whole gzip file", what, "bytes of content"];
+        assert_says(&error(&job), ErrorKind::Invalid, &words);
+    }
+}
+
+#[test]
+fn a_json_line_of_another_shape_ends_the_job_or_is_left_out_and_counted() {
+    let place = Place::new();
+    let lines = ["{\"shop\":\"a\",\"amount\":1}", "{\"shop\":\"b\"}", "", "not json", "{\"shop\":\"c\",\"amount\":3}"];
+    place.write("sales.jsonl", &lines.join("\n"));
+    let source = || FileSource::json::<Sale>(place.text("*.jsonl"));
+    let job = Job::new("json");
+    job.source("sales", source()).sink("out", MemorySink::new());
+    let words = ["`sales`", "sales.jsonl, line 2, column", "missing field `amount`"];
+    assert_says(&error(&job), ErrorKind::Invalid, &words);
+    let (job, out) = (Job::new("json"), MemorySink::new());
+    job.source("sales", source().on_error(OnError::Skip)).map(|sale| sale.amount).sink("out", out.clone());
+    let report = job.run().expect("what cannot be read is left out");
+    assert_eq!(report.skipped.get("sales"), Some(&2));
+    let mut amounts = out.committed();
+    amounts.sort_unstable();
+    assert_eq!(amounts, [1, 3]);
+}
+
+#[test]
+fn a_watched_directory_that_is_removed_fails_the_attempt_and_heals_when_it_is_back() {
+    let place = Place::new();
+    fs::create_dir(place.path("in")).expect("a directory");
+    fs::write(place.path("in/1.log"), "one\n").expect("a file");
+    let (job, out) = (Job::new("watch"), MemorySink::new());
+    job.workers(1).checkpoint_interval(Duration::from_millis(20));
+    job.checkpoint_dir(place.text("checkpoints"));
+    job.source("lines", FileSource::lines(place.text("in/*.log")).watch()).sink("out", out.clone());
+    let handle = job.spawn().expect("the job starts");
+    let until = |what: &dyn Fn() -> bool| {
+        while !what() {
+            assert!(handle.wait_for(Duration::from_millis(5)).is_none(), "the job ended");
+        }
+    };
+    until(&|| out.committed() == ["one"]);
+    fs::rename(place.path("in"), place.path("away")).expect("moved away");
+    until(&|| handle.status().restarts > 0);
+    fs::write(place.path("away/2.log"), "two\n").expect("a file");
+    fs::rename(place.path("away"), place.path("in")).expect("moved back");
+    until(&|| out.committed().len() == 2);
+    handle.stop();
+    assert_eq!(handle.wait().expect("a stop is no failure").ended, Ended::Stopped);
+    assert_eq!(out.committed(), ["one", "two"], "each file is read once");
 }

@@ -19,10 +19,16 @@ pub enum Mutation {
     AbortDiscards,
     /// A full snapshot is taken on top of what was restored.
     FullSkipsRestored,
+    /// What lies in a queue at an unaligned cut is not captured.
+    CaptureForgotten,
     /// The collector takes nothing that no entry of the log names.
     OrphansStay,
     /// Restored tokens are owned one by one, by their own names.
     TokensScattered,
+    /// Parts folded before a shuffle stay where they are when a barrier passes.
+    PartsOutliveBarrier,
+    /// The order of the timers is not made again after a restore.
+    TimersAsleep,
 }
 
 thread_local! {

@@ -39,6 +39,8 @@ pub struct Summary {
     pub coverage: Coverage,
     /// Checkpoints recorded in all runs.
     pub recorded: u64,
+    /// Those of them with records in flight.
+    pub in_flight: u64,
     /// Processes started.
     pub processes: u64,
     /// Attempts started.
@@ -96,6 +98,7 @@ pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
         coverage: Coverage::new(),
         digest: 0,
         recorded: 0,
+        in_flight: 0,
         processes: 0,
         attempts: 0,
         zombies: 0,
@@ -115,6 +118,7 @@ pub fn run_seeds(
         let ran = run_seed(seed, mutation, false);
         summary.seeds += 1;
         summary.recorded += ran.recorded;
+        summary.in_flight += ran.in_flight;
         summary.processes += ran.processes as u64;
         summary.attempts += ran.attempts;
         summary.zombies += ran.zombies;

@@ -4,6 +4,7 @@
 //! split has a chain of hashes, so that a lost, doubled or swapped record changes everything behind it.
 
 pub mod operators;
+pub mod output;
 mod plans;
 pub mod process;
 pub mod source;
@@ -139,6 +140,8 @@ pub enum SinkKind {
     },
     /// The memory sink.
     Memory,
+    /// The staged sink, into a store with transactions.
+    Staged,
 }
 
 /// One job.
@@ -156,6 +159,8 @@ pub struct Job {
     pub delete_every: u64,
     /// Time between two rows of a split.
     pub pause: Duration,
+    /// A tally takes no further row for so long after each: rows wait in queues.
+    pub slow: Duration,
     /// The source says that it ends by itself: its splits are read one after the other.
     pub bounded: bool,
     /// How long a timer waits.

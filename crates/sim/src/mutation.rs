@@ -52,10 +52,16 @@ mutations! {
     HoleStart = "hole-start",
     /// A full snapshot leaves out what was restored.
     FullSkipsRestored = "full-skips-restored",
+    /// What lies in a queue at an unaligned cut is not captured.
+    CaptureForgotten = "capture-forgotten",
     /// The collector leaves what dead attempts and aborted checkpoints wrote.
     OrphansStay = "orphans-stay",
     /// Restored tokens of one writer are committed by several subtasks, each in its own time.
     TokensScattered = "tokens-scattered",
+    /// What a worker folded before the shuffle stays with it when a barrier passes.
+    PartsOutliveBarrier = "parts-outlive-barrier",
+    /// Restored timers do not fire.
+    TimersAsleep = "timers-asleep",
 }
 
 impl Mutation {
@@ -75,8 +81,11 @@ impl Mutation {
             Mutation::SkipPreimage => Some(inner::Mutation::SkipPreimage),
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
+            Mutation::CaptureForgotten => Some(inner::Mutation::CaptureForgotten),
             Mutation::OrphansStay => Some(inner::Mutation::OrphansStay),
             Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
+            Mutation::PartsOutliveBarrier => Some(inner::Mutation::PartsOutliveBarrier),
+            Mutation::TimersAsleep => Some(inner::Mutation::TimersAsleep),
             _ => None,
         }
     }

@@ -46,7 +46,7 @@ impl<T> Csv<T> {
     }
 
     /// The counter of what is left out, if anything may be.
-    pub(super) fn skipped(&self) -> Option<Arc<AtomicU64>> {
+    pub(super) fn counter(&self) -> Option<Arc<AtomicU64>> {
         (self.on_error != OnError::Fail).then(|| Arc::clone(&self.skipped))
     }
 }

@@ -1,10 +1,12 @@
-//! The bytes of one input file, in chunks, with the offset of the next unread one.
+//! The bytes of one input file, unpacked if it is compressed, in chunks, with the offset of the next unread one.
 //!
 //! Knows nothing of lines or records. Reads through the page cache on the worker's thread.
 
 use super::file_source::Fingerprint;
+use super::gzip::{Gzip, GzipError};
 use crate::error::{Error, Result};
 use crate::io::{Files, ReadFile, failed_at};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
@@ -18,10 +20,23 @@ pub const MAX_RECORD_BYTES: usize = 16 << 20;
 /// So many bytes from the beginning take part in a fingerprint.
 const FINGERPRINT_BYTES: usize = 4 << 10;
 
-/// The bytes of one file from some offset on.
-pub(super) struct FileBytes {
+/// How a file is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Compression {
+    None,
+    Gzip,
+}
+
+/// What offsets count.
+enum Content {
+    Plain(Box<dyn ReadFile>),
+    Gzip(Box<Gzip>),
+}
+
+/// The bytes of one file, unpacked, from some offset on.
+pub struct FileBytes {
     files: Arc<dyn Files>,
-    file: Box<dyn ReadFile>,
+    content: Content,
     path: PathBuf,
     fingerprint: Fingerprint,
     /// The unread bytes are `buffer[start..]`; the first of them is at `offset` in the file.
@@ -32,16 +47,17 @@ pub(super) struct FileBytes {
 
 impl FileBytes {
     /// Opens a file at its beginning, after a byte order mark if it has one.
-    pub(super) fn open(files: &Arc<dyn Files>, path: &Path) -> Result<FileBytes> {
+    pub(super) fn open(files: &Arc<dyn Files>, path: &Path, compression: Compression) -> Result<FileBytes> {
         let length = files.info(path).map_err(|error| failed_at(path, "look at", &error))?.length;
-        let file = files.open(path).map_err(|error| failed_at(path, "open", &error))?;
-        let fingerprint = Fingerprint { length, xxh3: 0 };
+        let mut file = files.open(path).map_err(|error| failed_at(path, "open", &error))?;
+        let fingerprint = fingerprint(&mut *file, length).map_err(|error| failed_at(path, "read", &error))?;
+        let content = match compression {
+            Compression::None => Content::Plain(file),
+            Compression::Gzip => Content::Gzip(Box::new(Gzip::new(file, length))),
+        };
         let (buffer, path) = (Vec::new(), path.to_owned());
-        let mut bytes = FileBytes { files: files.clone(), file, path, fingerprint, buffer, start: 0, offset: 0 };
-        while bytes.unread().len() < FINGERPRINT_BYTES && bytes.fill()? {}
-        let head = bytes.unread();
-        bytes.fingerprint.xxh3 = xxh3_64(head.get(..FINGERPRINT_BYTES).unwrap_or(head));
-        bytes.skip_byte_order_mark();
+        let mut bytes = FileBytes { files: files.clone(), content, path, fingerprint, buffer, start: 0, offset: 0 };
+        bytes.rewind()?;
         Ok(bytes)
     }
 
@@ -93,7 +109,10 @@ impl FileBytes {
     /// Reads another chunk behind the unread bytes; false at the end of the file.
     pub(super) fn fill(&mut self) -> Result<bool> {
         let behind = self.offset + self.unread().len() as u64;
-        let rest = self.fingerprint.length.saturating_sub(behind);
+        let rest = match &self.content {
+            Content::Plain(_) => self.fingerprint.length.saturating_sub(behind),
+            Content::Gzip(_) => u64::MAX,
+        };
         if rest == 0 {
             return Ok(false);
         }
@@ -102,9 +121,14 @@ impl FileBytes {
         let kept = self.buffer.len();
         let wanted = usize::try_from(rest).unwrap_or(CHUNK).min(CHUNK);
         self.buffer.resize(kept + wanted, 0);
-        let read = self.file.read_at(behind, self.buffer.get_mut(kept..).unwrap_or_default());
+        let free = self.buffer.get_mut(kept..).unwrap_or_default();
+        let read = match &mut self.content {
+            Content::Plain(file) => file.read_at(behind, free).map_err(GzipError::Io),
+            Content::Gzip(gzip) => gzip.read_at(behind, free),
+        };
         self.buffer.truncate(kept + read.as_ref().map_or(0, |read| *read));
         match read {
+            Ok(0) if matches!(self.content, Content::Gzip(_)) => Ok(false),
             Ok(0) => Err(Error::failed(format!(
                 "{} became shorter while it was read: it ends at byte {behind} of {}",
                 self.path.display(),
@@ -112,7 +136,17 @@ impl FileBytes {
             ))
             .hint("an input file must not change once it is seen")),
             Ok(_) => Ok(true),
-            Err(error) => Err(failed_at(&self.path, "read", &error)),
+            Err(GzipError::Io(error)) => Err(failed_at(&self.path, "read", &error)),
+            Err(GzipError::Broken { why, compressed, content }) => {
+                // One that somebody is writing is cut off as well, and says so.
+                self.check_unchanged()?;
+                Err(Error::invalid(format!(
+                    "{} is no whole gzip file: {why}, within the first {compressed} of {} bytes, after {content} bytes of content",
+                    self.path.display(),
+                    self.fingerprint.length
+                ))
+                .hint("write the file anew; `gzip -t` checks one"))
+            }
         }
     }
 
@@ -129,4 +163,18 @@ impl FileBytes {
         ))
         .hint("an input file must not change once it is seen: write it elsewhere and move it in when it is whole"))
     }
+}
+
+/// What a file looks like, as it is stored.
+fn fingerprint(file: &mut dyn ReadFile, length: u64) -> io::Result<Fingerprint> {
+    let mut head = vec![0; usize::try_from(length).unwrap_or(FINGERPRINT_BYTES).min(FINGERPRINT_BYTES)];
+    let mut filled = 0;
+    while filled < head.len() {
+        match file.read_at(filled as u64, head.get_mut(filled..).unwrap_or_default())? {
+            // It became shorter: whoever reads on will say so.
+            0 => break,
+            read => filled += read,
+        }
+    }
+    Ok(Fingerprint { length, xxh3: xxh3_64(head.get(..filled).unwrap_or_default()) })
 }

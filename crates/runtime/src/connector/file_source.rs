@@ -1,4 +1,4 @@
-//! Reads files: lines or CSV records, one file a split.
+//! Reads files: lines, CSV records or JSON lines, also compressed, one file a split.
 //!
 //! The name of a split is the file's path below the pattern's fixed directory (the components before the first one with a
 //! wildcard; for a pattern without wildcards, the directory of the file), with `/`. So an input directory can be moved, with
@@ -8,8 +8,10 @@
 //! reading on in another file would silently skip or repeat records.
 
 use super::csv_reader::{Csv, CsvReader};
-use super::file_bytes::FileBytes;
+use super::file_bytes::{Compression, FileBytes};
+use super::json_reader::Json;
 use super::line_reader::LineReader;
+use super::watched_files::WatchedFiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Files, failed_at};
 use crate::record::Record;
@@ -28,12 +30,14 @@ mod tests;
 /// Reads the event time off a record.
 pub type TimestampOf<T> = Arc<dyn Fn(&T) -> Timestamp + Send + Sync>;
 
-/// A source that reads all files that match a glob pattern (`*`, `?`, `[a-z]`, `**`). Made by [`FileSource::lines`] and
-/// [`FileSource::csv`]. Replayable and bounded. Hidden files (also those in hidden directories) do not match, unless the
+/// A source that reads all files that match a glob pattern (`*`, `?`, `[a-z]`, `**`). Made by [`FileSource::lines`],
+/// [`FileSource::csv`] and [`FileSource::json`]. Replayable and bounded. Hidden files (also those in hidden directories) do not match, unless the
 /// pattern itself has a name that begins with a dot: so the output of a running job can be read.
 #[derive(Clone)]
 pub struct FileSource<F = ()> {
-    pattern: String,
+    pub(super) pattern: String,
+    /// What the user says; else the name does.
+    gzip: Option<bool>,
     pub(super) format: F,
 }
 
@@ -47,13 +51,39 @@ impl FileSource {
     /// Each line is a record, without its end (`\n` or `\r\n`); the last line may lack one. UTF-8; a byte order mark is
     /// skipped. A line of more than 16 MiB is an error.
     pub fn lines(pattern: impl Into<String>) -> FileSource<Lines> {
-        FileSource { pattern: pattern.into(), format: Lines::default() }
+        FileSource { pattern: pattern.into(), gzip: None, format: Lines::default() }
     }
 
     /// Each CSV record (RFC 4180) is a record of type `T`: a struct by the names of the header in the first line, a tuple by
     /// order. Empty lines are skipped. See [`FileSource::delimiter`], [`FileSource::headers`] and [`FileSource::on_error`].
     pub fn csv<T: Record>(pattern: impl Into<String>) -> FileSource<Csv<T>> {
-        FileSource { pattern: pattern.into(), format: Csv::default() }
+        FileSource { pattern: pattern.into(), gzip: None, format: Csv::default() }
+    }
+
+    /// Each line is a JSON value (UTF-8) and a record of type `T`, as serde reads it. Empty lines are skipped; a line of more
+    /// than 16 MiB is an error. See [`FileSource::on_error`].
+    pub fn json<T: Record>(pattern: impl Into<String>) -> FileSource<Json<T>> {
+        FileSource { pattern: pattern.into(), gzip: None, format: Json::default() }
+    }
+}
+
+impl<F> FileSource<F> {
+    /// Whether the files are compressed with gzip. If not set, those are whose name ends in `.gz`. A position counts bytes of
+    /// the content, and a reader that resumes unpacks the file from its beginning up to there.
+    #[must_use]
+    pub fn gzip(mut self, gzip: bool) -> Self {
+        self.gzip = Some(gzip);
+        self
+    }
+
+    /// Watches for new files that match the pattern, for ever: see [`WatchedFiles`].
+    #[must_use]
+    pub fn watch(self) -> WatchedFiles<F> {
+        WatchedFiles::new(self)
+    }
+
+    pub(super) fn compression_of(&self, name: &str) -> Compression {
+        if self.gzip.unwrap_or_else(|| name.ends_with(".gz")) { Compression::Gzip } else { Compression::None }
     }
 }
 
@@ -109,31 +139,60 @@ mod as_hex {
     }
 }
 
-impl Source for FileSource<Lines> {
-    type Item = String;
-    type Position = FilePosition;
+/// How the bytes of a file become records. Only the formats of this crate are, for nobody else can name the bytes.
+pub trait ReadFormat: Send + Sync + 'static {
+    /// A record.
+    type Item: Record;
 
-    fn splits(&self, cx: &SourceContext) -> Result<Vec<String>> {
-        splits(&self.pattern, &cx.files)
-    }
-
-    fn open(
+    /// Reads records from where `bytes` stands.
+    ///
+    /// # Errors
+    /// If the beginning of the file cannot be read.
+    fn reader(
         &self,
         split: &str,
+        bytes: FileBytes,
         from: Option<FilePosition>,
-        cx: &SourceContext,
-    ) -> Result<BoxedReader<String, FilePosition>> {
-        let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
-        Ok(Box::new(LineReader::new(split, bytes, from, self.format.timestamp.clone())))
-    }
+    ) -> Result<BoxedReader<Self::Item, FilePosition>>;
 
-    fn is_bounded(&self) -> bool {
-        true
+    /// The counter of what is left out, if anything may be.
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        None
     }
 }
 
-impl<T: Record> Source for FileSource<Csv<T>> {
+impl ReadFormat for Lines {
+    type Item = String;
+
+    fn reader(
+        &self,
+        split: &str,
+        bytes: FileBytes,
+        from: Option<FilePosition>,
+    ) -> Result<BoxedReader<String, FilePosition>> {
+        Ok(Box::new(LineReader::new(split, bytes, from, self.timestamp.clone())))
+    }
+}
+
+impl<T: Record> ReadFormat for Csv<T> {
     type Item = T;
+
+    fn reader(
+        &self,
+        split: &str,
+        bytes: FileBytes,
+        from: Option<FilePosition>,
+    ) -> Result<BoxedReader<T, FilePosition>> {
+        Ok(Box::new(CsvReader::new(split, bytes, from, self)?))
+    }
+
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        self.counter()
+    }
+}
+
+impl<F: ReadFormat> Source for FileSource<F> {
+    type Item = F::Item;
     type Position = FilePosition;
 
     fn splits(&self, cx: &SourceContext) -> Result<Vec<String>> {
@@ -145,9 +204,9 @@ impl<T: Record> Source for FileSource<Csv<T>> {
         split: &str,
         from: Option<FilePosition>,
         cx: &SourceContext,
-    ) -> Result<BoxedReader<T, FilePosition>> {
-        let bytes = open(&self.pattern, split, from.as_ref(), &cx.files)?;
-        Ok(Box::new(CsvReader::new(split, bytes, from, &self.format)?))
+    ) -> Result<BoxedReader<F::Item, FilePosition>> {
+        let bytes = open(&self.pattern, split, self.compression_of(split), from.as_ref(), &cx.files)?;
+        self.format.reader(split, bytes, from)
     }
 
     fn skipped(&self) -> Option<Arc<AtomicU64>> {
@@ -160,7 +219,7 @@ impl<T: Record> Source for FileSource<Csv<T>> {
 }
 
 /// The pattern's fixed directory: the components before the first with a wildcard, and never the last one.
-fn fixed_directory(pattern: &str) -> PathBuf {
+pub(super) fn fixed_directory(pattern: &str) -> PathBuf {
     let path = Path::new(pattern);
     let mut fixed = PathBuf::new();
     let Some(parent) = path.parent() else { return fixed };
@@ -194,6 +253,16 @@ fn is_hidden(name: &str) -> bool {
 }
 
 fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
+    let names: Vec<String> = matching(pattern, files)?.into_iter().map(|(name, _)| name).collect();
+    if names.is_empty() {
+        return Err(Error::refused(format!("there is no input file `{pattern}`"))
+            .hint("check the path and the pattern; a relative one begins at the directory where the job was started"));
+    }
+    Ok(names)
+}
+
+/// The files that match, by name, with their lengths.
+pub(super) fn matching(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<(String, u64)>> {
     let found = files.glob(pattern).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => Error::refused(format!("`{pattern}` is not a glob pattern: {error}")),
         _ => Error::failed(format!("cannot look for files `{pattern}`: {error}")),
@@ -209,17 +278,13 @@ fn splits(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<String>> {
             continue;
         }
         match files.info(&path) {
-            Ok(info) if info.is_file => names.push(name),
+            Ok(info) if info.is_file => names.push((name, info.length)),
             // A pattern may match directories beside the files that are meant.
             Ok(info) if info.is_dir && path != Path::new(pattern) => {}
             Ok(info) => return Err(not_a_file(&path, info.is_dir)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed_at(&path, "look at", &error)),
         }
-    }
-    if names.is_empty() {
-        return Err(Error::refused(format!("there is no input file `{pattern}`"))
-            .hint("check the path and the pattern; a relative one begins at the directory where the job was started"));
     }
     names.sort();
     Ok(names)
@@ -235,7 +300,13 @@ fn not_a_file(path: &Path, is_dir: bool) -> Error {
 }
 
 /// Opens the file of a split where the position says, if the file is still the same.
-fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn Files>) -> Result<FileBytes> {
+pub(super) fn open(
+    pattern: &str,
+    split: &str,
+    compression: Compression,
+    from: Option<&FilePosition>,
+    files: &Arc<dyn Files>,
+) -> Result<FileBytes> {
     let path = fixed_directory(pattern).join(split);
     match files.info(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -246,10 +317,11 @@ fn open(pattern: &str, split: &str, from: Option<&FilePosition>, files: &Arc<dyn
         Ok(info) if !info.is_file => return Err(not_a_file(&path, info.is_dir)),
         _ => {}
     }
-    let mut bytes = FileBytes::open(files, &path)?;
+    let mut bytes = FileBytes::open(files, &path, compression)?;
     if let Some(position) = from {
         let (was, is) = (position.fingerprint, bytes.fingerprint());
-        if was != is || position.offset > is.length {
+        let is_behind = compression == Compression::None && position.offset > is.length;
+        if was != is || is_behind {
             return Err(Error::unusable(format!(
                 "input file {} changed since the checkpoint: it had {was}; it has {is}",
                 path.display()

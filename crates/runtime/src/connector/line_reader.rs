@@ -47,6 +47,18 @@ impl LineReader {
         }
     }
 
+    /// Looks at the next line, without its end, and goes behind it; `None` at the end of the file.
+    pub(super) fn take_line<R>(&mut self, look: impl FnOnce(&[u8]) -> R) -> Result<Option<R>> {
+        let Some((length, taken)) = self.find_line()? else {
+            self.bytes.check_unchanged()?;
+            return Ok(None);
+        };
+        let seen = look(self.bytes.unread().get(..length).unwrap_or_default());
+        self.bytes.consume(taken);
+        self.line += 1;
+        Ok(Some(seen))
+    }
+
     fn error(&self, message: &str) -> Error {
         Error::invalid(message).at_position(format!("{}, line {}", self.split, self.line))
     }

@@ -17,7 +17,7 @@ use crate::layout;
 use blob::{Act, Turn, Turns};
 use bytes::Bytes;
 use flott_checkpoint::AttemptId;
-use futures::{FutureExt, TryFutureExt, TryStreamExt};
+use futures_util::{FutureExt, TryFutureExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use retry::{Failure, is_certain};
@@ -120,7 +120,7 @@ impl StorageServer {
                 let _ = blob.discard(&self.store).await;
             }
         });
-        futures::future::join_all(discards).await;
+        futures_util::future::join_all(discards).await;
     }
 }
 

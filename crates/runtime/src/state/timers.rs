@@ -152,6 +152,10 @@ impl<K: Key> HeapKind for TimerTable<K> {
     }
 
     fn started(&mut self) {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::TimersAsleep) {
+            return;
+        }
         self.rebuild_queue();
     }
 

@@ -7,6 +7,7 @@ use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
 use crate::attempt::Attempt;
+use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
@@ -196,9 +197,24 @@ impl SubtaskBuilder {
             key_groups: self.attempt.key_groups,
             options: self.attempt.options,
         };
-        let output = Rc::new(RefCell::new(Output::new(site, partitioner, Rc::clone(&self.flow))));
+        let mut output = Output::new(site, partitioner, Rc::clone(&self.flow));
+        self.in_flight_on(edge).into_iter().for_each(|(receiver, bytes)| output.take_credit(receiver, bytes));
+        let output = Rc::new(RefCell::new(output));
         self.outputs.push((edge, Rc::clone(&output) as Rc<RefCell<dyn OutputPort>>));
         Outlet(output)
+    }
+
+    /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
+    fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
+        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+            return vec![];
+        };
+        let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };
+        let sent = |channel: &&ChannelPart| (channel.edge, channel.from) == (edge, self.id.index);
+        let parts = manifest.parts.values();
+        let channels =
+            parts.flat_map(|part| part.channels.iter().filter(sent).map(|channel| (part.subtask.index, channel)));
+        channels.map(|(to, part)| (to, usize::try_from(part.captured.window).unwrap_or(usize::MAX))).collect()
     }
 
     /// The end of a chain that leads into a sink.
@@ -210,6 +226,7 @@ impl SubtaskBuilder {
         S::Writer: 'static,
     {
         let cx = SinkContext {
+            job: self.attempt.plan.job.clone(),
             operator: operator.to_owned(),
             subtask: self.id.index,
             parallelism: self.attempt.workers,

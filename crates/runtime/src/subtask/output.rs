@@ -134,6 +134,16 @@ impl<T: Record> Output<T> {
         }
     }
 
+    /// A receiver got back so many bytes that were in flight: they are taken from its window, and it returns them as any others.
+    pub(super) fn take_credit(&mut self, receiver: u16, bytes: usize) {
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to == receiver) else { return };
+        let had_credit = lane.credit > 0;
+        lane.credit = lane.credit.saturating_sub_unsigned(bytes);
+        if had_credit && lane.credit <= 0 {
+            self.flow.credit_spent();
+        }
+    }
+
     #[inline]
     fn emit(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let lane = match &self.partitioner {

@@ -5,7 +5,7 @@
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest};
 use bytes::Bytes;
-use futures::future::{BoxFuture, FutureExt, join_all};
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 use std::ops::Range;
 
 /// Whatever serves storage requests.

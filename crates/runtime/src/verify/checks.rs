@@ -158,7 +158,7 @@ fn is_void(directory: &Directory, entry: &CheckpointEntry) -> bool {
     let is_base = |manifest: &Manifest| manifest.base.is_some_and(|base| (base.id, base.attempt) == key);
     let manifests = || directory.manifests.values().filter_map(|found| found.content.as_ref().ok());
     !directory.manifests.contains_key(&key)
-        && !directory.lengths.keys().any(|path| is_blob(path))
+        && !directory.lengths.keys().any(is_blob)
         && !manifests().any(is_base)
         && !directory.checkpoints().any(|(_, other)| Some(other.id) == entry.parent)
         && directory

@@ -1,4 +1,5 @@
 //! I2, I15: the state of an exact checkpoint is the fold of what was read before it, restored along all its increments.
+//! I4: of an unaligned one it is, once what was in flight is taken.
 
 use super::{Checked, broken};
 use crate::checkpoints::Chain;
@@ -17,14 +18,15 @@ pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -
     }
     let mut expected = fold(job, workers, &prefix).state;
     expected.retain(|_, kept| !kept.is_empty());
-    let stored = chain
-        .state(storage, job)
-        .or_else(|error| broken(TAG, format!("checkpoint {id}: {error}")).map(|()| State::new()))?;
+    let (stored, in_flight) = match super::i04_in_flight::settled(job, chain, storage) {
+        Ok(settled) => settled,
+        Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
+    };
     if stored == expected {
         return Ok(());
     }
-    let place = difference(&stored, &expected);
-    broken(TAG, format!("checkpoint {id} ({}) at {prefix:?}: {place}", chain.top().mode))
+    let (place, tag) = (difference(&stored, &expected), if in_flight == 0 { TAG } else { super::i04_in_flight::TAG });
+    broken(tag, format!("checkpoint {id} ({}) at {prefix:?}, {in_flight} rows in flight: {place}", chain.top().mode))
 }
 
 /// The first place where two states differ.

@@ -13,8 +13,8 @@ pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -
     if job.shape == Shape::Timers {
         return Ok(());
     }
-    let stored = match chain.state(storage, job) {
-        Ok(stored) => stored,
+    let stored = match super::i04_in_flight::settled(job, chain, storage) {
+        Ok((stored, _)) => stored,
         Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
     };
     for (operator, kept) in fold(job, workers, &chain.prefix(job)).state {

@@ -275,7 +275,7 @@ fn a_file_that_changed_since_the_checkpoint_is_not_read() {
         let error = source.open("a.txt", Some(position.clone()), &cx(&files)).err().expect("it changed");
         assert_eq!(error.kind(), ErrorKind::Unusable);
         let text = error.to_string();
-        let is = FileBytes::open(&cx(&files).files, Path::new("in/a.txt")).unwrap().fingerprint();
+        let is = FileBytes::open(&cx(&files).files, Path::new("in/a.txt"), Compression::None).unwrap().fingerprint();
         assert!(text.contains(&position.fingerprint.to_string()) && text.contains(&is.to_string()), "{text}");
         assert!(text.contains("in/a.txt") && text.contains("--restore none"), "{text}");
     }
@@ -371,4 +371,127 @@ fn what_is_no_regular_file_is_refused_at_once_and_never_read() {
     std::fs::write(directory.path().join("directory-too.txt"), "one").expect("a file");
     let pattern = directory.path().join("dir*").display().to_string();
     assert_eq!(FileSource::lines(pattern).splits(&cx).expect("a file"), ["directory-too.txt"]);
+}
+
+/// One gzip member.
+fn gzip(content: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(content).expect("memory");
+    encoder.finish().expect("memory")
+}
+
+#[test]
+fn a_compressed_file_reads_as_its_content_from_any_position() {
+    let files = MemoryFiles::new();
+    let lines: Vec<String> = (0..400).map(|n| format!("line {n} {}", "é".repeat(n))).collect();
+    let text = lines.join("\n");
+    let (first, second) = text.as_bytes().split_at(text.len() / 3);
+    files.put("in/whole.gz", gzip(text.as_bytes()));
+    files.put("in/members.gz", [gzip(first), gzip(b""), gzip(second)].concat());
+    files.put("in/mark.gz", gzip(format!("\u{FEFF}{text}").as_bytes()));
+    files.put("in/none.gz", gzip(b""));
+    let read = check_source(&FileSource::lines("in/*.gz"), &cx(&files));
+    for (name, read) in read {
+        assert_eq!(read, if name == "none.gz" { &[][..] } else { &lines[..] }, "{name}");
+    }
+    files.put("named/otherwise", gzip(b"a\n"));
+    assert_eq!(check_source(&FileSource::lines("named/*").gzip(true), &cx(&files))[0].1, ["a"]);
+    files.put("plain/by-name.gz", "a\n");
+    assert_eq!(check_source(&FileSource::lines("plain/*").gzip(false), &cx(&files))[0].1, ["a"]);
+    files.put("csv/a.csv.gz", gzip(b"n,word\n1,one\n2,two\n"));
+    let rows = check_source(&FileSource::csv::<(u64, String)>("csv/*"), &cx(&files)).remove(0).1;
+    assert_eq!(rows, [(1, "one".to_owned()), (2, "two".to_owned())]);
+}
+
+#[test]
+fn every_truncation_and_every_flipped_byte_of_a_compressed_file_is_an_error_that_names_file_and_offset() {
+    let content: Vec<u8> =
+        (0..300u32).flat_map(|n| format!("{} line\n", n.wrapping_mul(2_654_435_761)).into_bytes()).collect();
+    let whole = gzip(&content);
+    let read = |bytes: &[u8]| -> Result<Vec<String>> {
+        let files = MemoryFiles::new();
+        files.put("a.gz", bytes);
+        let mut reader = FileSource::lines("a.gz").open("a.gz", None, &cx(&files))?;
+        let mut lines = Vec::new();
+        while let Next::Record(line, _) = reader.next(Time(0))? {
+            lines.push(line);
+        }
+        Ok(lines)
+    };
+    let expected = read(&whole).expect("whole");
+    for length in 0..whole.len() {
+        let error = read(&whole[..length]).expect_err("it is cut off");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        for part in ["a.gz is no whole gzip file", "cut off", "bytes of content"] {
+            assert!(error.to_string().contains(part), "cut at {length}: {error}");
+        }
+    }
+    let mut harmless = 0;
+    for at in 0..whole.len() {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 1;
+        match read(&flipped) {
+            Err(error) => assert!(error.to_string().contains("a.gz"), "{at}: {error}"),
+            // The header has a time and a system that nobody reads, and the last byte of the stream some unused bits.
+            Ok(lines) => {
+                assert!(lines == expected, "byte {at} changes the content unnoticed");
+                harmless += 1;
+            }
+        }
+    }
+    assert!(harmless <= 8, "{harmless} bytes may change");
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, Deserialize)]
+struct Reading {
+    sensor: String,
+    value: i64,
+}
+
+#[test]
+fn json_lines_are_records_and_empty_lines_are_none() {
+    let files = MemoryFiles::new();
+    files.put(
+        "in/a.jsonl",
+        "\u{FEFF}{\"sensor\":\"a\",\"value\":1}\r\n\n  \n{ \"value\": -2, \"sensor\": \"\\u00e9\" }",
+    );
+    let source = FileSource::json::<Reading>("in/*.jsonl").timestamp(|reading| Timestamp(reading.value));
+    let read = check_source(&source, &cx(&files)).remove(0).1;
+    let reading = |sensor: &str, value| Reading { sensor: sensor.to_owned(), value };
+    assert_eq!(read, [reading("a", 1), reading("é", -2)]);
+}
+
+#[test]
+fn a_json_line_of_another_shape_is_named_or_left_out_and_counted() {
+    use crate::operator::try_map::OnError;
+    use std::sync::atomic::Ordering;
+    let good = "{\"sensor\":\"a\",\"value\":1}\n";
+    for (bad, cause) in [
+        ("{\"sensor\":\"a\"}", "missing field `value`"),
+        ("{\"sensor\":\"a\",\"value\":\"much\"}", "invalid type"),
+        ("{\"sensor\":\"a\",\"value\":1} {}", "trailing characters"),
+        ("{\"sensor\"", "EOF while parsing"),
+        ("no", "expected"),
+    ] {
+        let files = MemoryFiles::new();
+        files.put("in/a.jsonl", format!("{good}\n{bad}\n{good}"));
+        let source = FileSource::json::<Reading>("in/a.jsonl");
+        let mut reader = source.open("a.jsonl", None, &cx(&files)).unwrap();
+        reader.next(Time(0)).unwrap();
+        let error = reader.next(Time(0)).expect_err("another shape");
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        for part in ["a.jsonl, line 3, column", cause, "Reading"] {
+            assert!(error.to_string().contains(part), "`{part}` is missing: {error}");
+        }
+        assert!(!error.to_string().contains("line 1"), "{error}");
+        let source = source.on_error(OnError::Skip);
+        let skipped = source.skipped().expect("it may leave records out");
+        let mut reader = source.open("a.jsonl", None, &cx(&files)).unwrap();
+        assert!(matches!(reader.next(Time(0)).unwrap(), Next::Record(..)));
+        assert_eq!(reader.next(Time(0)).unwrap(), Next::Skipped);
+        assert!(matches!(reader.next(Time(0)).unwrap(), Next::Record(..)));
+        assert_eq!(reader.next(Time(0)).unwrap(), Next::End);
+        assert_eq!(skipped.load(Ordering::Relaxed), 1);
+    }
 }

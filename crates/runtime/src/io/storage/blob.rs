@@ -6,7 +6,7 @@
 
 use super::Store;
 use bytes::Bytes;
-use futures::FutureExt;
+use futures_util::FutureExt;
 use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions, PutPayload};
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 //!
 //! It repeats only what its caller says may be repeated; it never decides whether a create may.
 
-use futures::future::BoxFuture;
+use futures_util::future::BoxFuture;
 use object_store::Error;
 use std::fmt;
 use std::time::Duration;

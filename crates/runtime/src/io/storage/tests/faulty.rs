@@ -1,8 +1,8 @@
 //! A store in memory that fails as it is told to.
 
 use async_trait::async_trait;
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt};
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -137,14 +137,14 @@ impl ObjectStore for Faulty {
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         match as_result(next(&self.faults, &self.calls, Kind::Delete)) {
             Ok(_) => self.inner.delete_stream(locations),
-            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+            Err(error) => futures_util::stream::once(async { Err(error) }).boxed(),
         }
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         match as_result(next(&self.faults, &self.calls, Kind::List)) {
             Ok(_) => self.inner.list(prefix),
-            Err(error) => futures::stream::once(async { Err(error) }).boxed(),
+            Err(error) => futures_util::stream::once(async { Err(error) }).boxed(),
         }
     }
 

@@ -1,0 +1,127 @@
+//! Reads a file of JSON records, one a line.
+//!
+//! Lines are found by the line reader; a line feed cannot stand inside a JSON value, so a record that cannot be read costs that
+//! line and no more.
+
+use super::file_bytes::FileBytes;
+use super::file_source::{FilePosition, FileSource, ReadFormat, TimestampOf};
+use super::line_reader::LineReader;
+use crate::error::{Error, Result};
+use crate::operator::try_map::OnError;
+use crate::record::Record;
+use crate::source::{BoxedReader, Next, SplitReader};
+use crate::time::{Time, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// JSON records of type `T`, one a line.
+pub struct Json<T> {
+    timestamp: Option<TimestampOf<T>>,
+    on_error: OnError,
+    /// Records left out in this process, over all readers of the source.
+    skipped: Arc<AtomicU64>,
+}
+
+impl<T> Default for Json<T> {
+    fn default() -> Self {
+        Json { timestamp: None, on_error: OnError::Fail, skipped: Arc::default() }
+    }
+}
+
+impl<T> Clone for Json<T> {
+    /// A clone is for another source, and counts for itself.
+    fn clone(&self) -> Self {
+        Json { timestamp: self.timestamp.clone(), on_error: self.on_error, skipped: Arc::default() }
+    }
+}
+
+impl<T: Record> FileSource<Json<T>> {
+    /// What happens to a line that is no JSON value of type `T`. [`OnError::Fail`] if not set: it ends the job. With
+    /// [`OnError::Skip`] it is left out, counted, and reported. Not for a file that cannot be read at all.
+    #[must_use]
+    pub fn on_error(mut self, on_error: OnError) -> Self {
+        self.format.on_error = on_error;
+        self
+    }
+
+    /// Takes the event time of each record from it.
+    #[must_use]
+    pub fn timestamp(mut self, of: impl Fn(&T) -> Timestamp + Send + Sync + 'static) -> Self {
+        self.format.timestamp = Some(Arc::new(of));
+        self
+    }
+}
+
+impl<T: Record> ReadFormat for Json<T> {
+    type Item = T;
+
+    fn reader(
+        &self,
+        split: &str,
+        bytes: FileBytes,
+        from: Option<FilePosition>,
+    ) -> Result<BoxedReader<T, FilePosition>> {
+        let format = Json { skipped: Arc::clone(&self.skipped), ..self.clone() };
+        Ok(Box::new(JsonReader { lines: LineReader::new(split, bytes, from, None), format }))
+    }
+
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        (self.on_error != OnError::Fail).then(|| Arc::clone(&self.skipped))
+    }
+}
+
+/// See the head of this file.
+struct JsonReader<T> {
+    lines: LineReader,
+    format: Json<T>,
+}
+
+impl<T: Record> JsonReader<T> {
+    /// What becomes of a line that cannot be read.
+    #[cold]
+    fn leave_out(&self, error: &serde_json::Error) -> Result<Next<T>> {
+        let text = error.to_string();
+        // The parser saw one line: its number says nothing.
+        let cause = text.split(" at line ").next().unwrap_or(&text);
+        let place = format!("{}, column {}", self.lines.describe(), error.column());
+        let error = Error::invalid(format!("the JSON record does not fit {}: {cause}", std::any::type_name::<T>()))
+            .at_position(place);
+        match self.format.on_error {
+            OnError::Fail => Err(error),
+            OnError::Skip => {
+                self.format.skipped.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(target: "flott", "left out: {error}");
+                Ok(Next::Skipped)
+            }
+        }
+    }
+}
+
+impl<T: Record> SplitReader for JsonReader<T> {
+    type Item = T;
+    type Position = FilePosition;
+
+    fn next(&mut self, _: Time) -> Result<Next<T>> {
+        // Empty lines are none: `None` of the inner option.
+        let parse = |line: &[u8]| (!line.trim_ascii().is_empty()).then(|| serde_json::from_slice::<T>(line));
+        loop {
+            match self.lines.take_line(parse)? {
+                None => return Ok(Next::End),
+                Some(None) => {}
+                Some(Some(Ok(record))) => {
+                    let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
+                    return Ok(Next::Record(record, timestamp));
+                }
+                Some(Some(Err(error))) => return self.leave_out(&error),
+            }
+        }
+    }
+
+    fn position(&self) -> FilePosition {
+        self.lines.position()
+    }
+
+    fn describe(&self) -> String {
+        self.lines.describe()
+    }
+}

@@ -1,0 +1,221 @@
+//! Reads files as they appear, for ever.
+//!
+//! The list of a source's splits never changes, and files come; so the splits are a fixed number of shares, and a file belongs to
+//! one of them by its name. A share reads one file after the other and remembers which it has read, so that each is read once.
+//! All readers of a process look at the directory together, once a second.
+//!
+//! A file must not change once it was seen: it is written elsewhere and moved in. What was read and grew since is an error; what
+//! was read and is gone is forgotten. A directory that is not there is an error of the attempt, so the job is restarted with
+//! growing pauses, and goes on where it was when the directory is back.
+
+use super::file_source::{self, FilePosition, FileSource, Fingerprint, ReadFormat, fixed_directory, matching};
+use crate::error::{Error, Result};
+use crate::io::Files;
+use crate::key::owner_of_name;
+use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
+use crate::time::Time;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// Into how many shares files are divided. It stands in every checkpoint, so it never changes.
+const SHARES: u16 = 64;
+/// How often the directory is looked at.
+const LOOK_EACH: Duration = Duration::from_secs(1);
+
+/// A source that reads all files that match a pattern, those that are there and those that come. Made by
+/// [`FileSource::watch`]. Replayable and unbounded: the job ends when it is stopped.
+///
+/// Each file is read once, whole, by one worker; in which order is not said. It must not change once it was seen: write it
+/// elsewhere, or under a name that does not match, and move it in. A file that was read may be deleted; one that comes later
+/// under its name is another file.
+pub struct WatchedFiles<F> {
+    files: Arc<FileSource<F>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl<F> WatchedFiles<F> {
+    pub(super) fn new(files: FileSource<F>) -> WatchedFiles<F> {
+        WatchedFiles { files: Arc::new(files), seen: Arc::default() }
+    }
+}
+
+/// What somebody saw in the directory.
+#[derive(Default)]
+struct Seen {
+    at: Option<Time>,
+    files: Arc<Vec<(String, u64)>>,
+}
+
+/// How far a share was read. Stored in checkpoints; `docs/formats.md` describes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchPosition {
+    /// Files that were read to their end, and what they looked like.
+    pub read: BTreeMap<String, Fingerprint>,
+    /// The file that is being read.
+    pub reading: Option<(String, FilePosition)>,
+}
+
+impl<F: ReadFormat> Source for WatchedFiles<F> {
+    type Item = F::Item;
+    type Position = WatchPosition;
+
+    fn splits(&self, cx: &SourceContext) -> Result<Vec<String>> {
+        look(&self.files.pattern, &cx.files)?;
+        Ok((0..SHARES).map(|share| format!("share-{share:02}")).collect())
+    }
+
+    fn open(
+        &self,
+        split: &str,
+        from: Option<WatchPosition>,
+        cx: &SourceContext,
+    ) -> Result<BoxedReader<F::Item, WatchPosition>> {
+        let share = split.strip_prefix("share-").and_then(|number| number.parse().ok());
+        let share = share.ok_or_else(|| Error::unusable(format!("`{split}` is no share of watched files")))?;
+        let WatchPosition { read, reading } = from.unwrap_or_default();
+        let mut reader = ShareReader {
+            source: Arc::clone(&self.files),
+            seen: Arc::clone(&self.seen),
+            files: Arc::clone(&cx.files),
+            share,
+            read,
+            current: None,
+            looked_at: None,
+            place: String::new(),
+        };
+        if let Some((name, position)) = reading {
+            look(&self.files.pattern, &cx.files)?;
+            reader.begin(name, Some(position))?;
+        }
+        Ok(Box::new(reader))
+    }
+
+    fn skipped(&self) -> Option<Arc<AtomicU64>> {
+        self.files.format.skipped()
+    }
+
+    fn is_bounded(&self) -> bool {
+        false
+    }
+}
+
+/// The files that match now. A directory that is gone is not an empty one.
+fn look(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<(String, u64)>> {
+    let directory = fixed_directory(pattern);
+    let directory = if directory.as_os_str().is_empty() { ".".into() } else { directory };
+    match files.info(&directory) {
+        Ok(info) if info.is_dir => matching(pattern, files),
+        Ok(_) => Err(Error::failed(format!("the watched directory {} is no directory", directory.display()))),
+        Err(error) => {
+            Err(Error::failed(format!("the watched directory {} cannot be read: {error}", directory.display()))
+                .hint("put it back: the job goes on where it was"))
+        }
+    }
+}
+
+/// Reads the files of one share. See the head of this file.
+struct ShareReader<F: ReadFormat> {
+    source: Arc<FileSource<F>>,
+    seen: Arc<Mutex<Seen>>,
+    files: Arc<dyn Files>,
+    share: u16,
+    read: BTreeMap<String, Fingerprint>,
+    current: Option<(String, BoxedReader<F::Item, FilePosition>)>,
+    /// When this reader last made use of a look.
+    looked_at: Option<Time>,
+    place: String,
+}
+
+impl<F: ReadFormat> ShareReader<F> {
+    fn begin(&mut self, name: String, from: Option<FilePosition>) -> Result<()> {
+        let compression = self.source.compression_of(&name);
+        let bytes = file_source::open(&self.source.pattern, &name, compression, from.as_ref(), &self.files)?;
+        let reader = self.source.format.reader(&name, bytes, from)?;
+        self.current = Some((name, reader));
+        Ok(())
+    }
+
+    /// Deleted between the look and now: nobody has begun with it.
+    fn is_gone(&self, name: &str) -> bool {
+        let path = fixed_directory(&self.source.pattern).join(name);
+        self.files.info(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// What is in the directory, as somebody saw it less than a second ago.
+    fn look(&mut self, now: Time) -> Result<Arc<Vec<(String, u64)>>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that went back is looked at anew.
+        if seen.at.is_none_or(|at| at > now || now.since(at) >= LOOK_EACH) {
+            seen.files = Arc::new(look(&self.source.pattern, &self.files)?);
+            seen.at = Some(now);
+        }
+        self.looked_at = seen.at;
+        Ok(Arc::clone(&seen.files))
+    }
+
+    /// The next file of this share that was not read.
+    fn next_file(&mut self, now: Time) -> Result<Option<String>> {
+        let seen = self.look(now)?;
+        let mine: Vec<&(String, u64)> =
+            seen.iter().filter(|(name, _)| owner_of_name(name, SHARES) == self.share).collect();
+        for (name, length) in &mine {
+            match self.read.get(name) {
+                Some(was) if was.length != *length => {
+                    return Err(Error::invalid(format!(
+                        "{name} changed after it was read: it had {} bytes and now has {length}",
+                        was.length
+                    ))
+                    .hint("an input file must not change once it is seen: write it elsewhere and move it in when it is whole"));
+                }
+                _ => {}
+            }
+        }
+        self.read.retain(|name, _| mine.iter().any(|(there, _)| there == name));
+        Ok(mine.into_iter().map(|(name, _)| name).find(|name| !self.read.contains_key(*name)).cloned())
+    }
+}
+
+impl<F: ReadFormat> SplitReader for ShareReader<F> {
+    type Item = F::Item;
+    type Position = WatchPosition;
+
+    fn next(&mut self, now: Time) -> Result<Next<F::Item>> {
+        loop {
+            if let Some((name, reader)) = &mut self.current {
+                match reader.next(now)? {
+                    Next::End => {
+                        self.read.insert(name.clone(), reader.position().fingerprint);
+                        self.current = None;
+                    }
+                    next => {
+                        self.place = reader.describe();
+                        return Ok(next);
+                    }
+                }
+            }
+            match self.next_file(now)? {
+                Some(name) if !self.is_gone(&name) => self.begin(name, None)?,
+                _ => return Ok(Next::At(self.looked_at.unwrap_or(now).after(LOOK_EACH).max(Time(now.0 + 1)))),
+            }
+        }
+    }
+
+    fn position(&self) -> WatchPosition {
+        let reading = self.current.as_ref().map(|(name, reader)| (name.clone(), reader.position()));
+        WatchPosition { read: self.read.clone(), reading }
+    }
+
+    fn describe(&self) -> String {
+        match &self.current {
+            Some((_, reader)) => reader.describe(),
+            None => self.place.clone(),
+        }
+    }
+}
