@@ -159,12 +159,14 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         group.table.find(place.bucket_hash, is)
     }
 
-    /// Has the entries that may be the one of this hash brought into the cache, from the key to the epoch, and waits for none.
+    /// Has the entries that may be the one of this hash brought into the cache, their first and their last line, and waits for
+    /// none.
     #[inline]
     pub(crate) fn prefetch(&self, place: Place) {
         let Some(group) = self.groups.get(self.index(place.group)) else { return };
         group.table.find(place.bucket_hash, |entry| {
-            prefetch_index(from_ref(&entry.key), 0);
+            prefetch_index(from_ref(entry), 0);
+            // The smallest field lies last.
             prefetch_index(from_ref(&entry.epoch), 0);
             false
         });
