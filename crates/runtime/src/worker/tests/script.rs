@@ -262,7 +262,7 @@ impl Script {
                 }
                 None if !self.calls.is_empty() => self.make_calls(),
                 // All is at rest until the next trigger comes.
-                None if left > 0 && self.pending.is_none() && self.is_open() => {}
+                None if left > 0 && self.pending.is_none() && self.final_id.is_none() && self.is_open() => {}
                 None => {
                     let moment =
                         self.host.next_moment().unwrap_or_else(|| panic!("seed {seed}: nothing moves any more"));
