@@ -174,7 +174,8 @@ impl Graph {
     }
 
     pub(crate) fn output(&mut self, place: Option<String>) {
-        self.outputs.extend(place);
+        // Several sinks may share a place.
+        self.outputs.extend(place.filter(|place| !self.outputs.contains(place)));
     }
 
     pub(crate) fn error(&mut self, error: String) {
