@@ -17,6 +17,7 @@ mod job;
 mod keyed;
 pub mod prelude;
 mod program;
+pub mod remote;
 mod run;
 mod settings;
 mod sides;

@@ -35,7 +35,7 @@ use crate::control::{ToManager, ToWorker};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, CheckpointId, Mode, RequestId};
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Mode, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -144,8 +144,17 @@ pub enum JobEvent {
         attempt: AttemptId,
         /// The checkpoint.
         checkpoint: CheckpointId,
+        /// What that is worth: nothing that builds on it is worth more (D13).
+        guarantee: Guarantee,
         /// Its workers.
         workers: u16,
+    },
+    /// The next checkpoints are taken in another way, as asked.
+    Changed {
+        /// Their mode from now on.
+        mode: Mode,
+        /// The time between two of them from now on.
+        interval: Option<Duration>,
     },
     /// A checkpoint is recorded.
     Completed {

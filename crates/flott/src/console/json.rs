@@ -14,7 +14,10 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, st
         JobEvent::Restored { attempt, checkpoint, .. } => begun(opening, promised, *attempt, status, Some(*checkpoint)),
         JobEvent::Completed { id, mode, duration, bytes } => json!({
             "event": "checkpoint", "id": id, "status": "completed", "mode": mode,
-            "duration_ms": millis(*duration), "bytes": bytes,
+            "duration_ms": millis(*duration), "bytes": bytes, "guarantee": promised,
+        }),
+        JobEvent::Changed { mode, interval } => json!({
+            "event": "changed", "mode": mode, "interval_ms": interval.map(millis), "guarantee": promised,
         }),
         JobEvent::Aborted { id, reason } => {
             json!({"event": "checkpoint", "id": id, "status": "aborted", "reason": reason})
@@ -44,7 +47,7 @@ fn begun(
     let mut event = json!({
         "event": if restored.is_some() { "restored" } else { "started" },
         "job": opening.job, "attempt": attempt, "try": status.restarts + 1, "workers": status.workers,
-        "guarantee": promised, "checkpoints": checkpoints,
+        "guarantee": promised, "checkpoints": checkpoints, "socket": opening.socket,
     });
     if let (Some(checkpoint), Some(fields)) = (restored, event.as_object_mut()) {
         fields.insert("checkpoint".to_owned(), json!(checkpoint));

@@ -385,6 +385,7 @@ impl JobManager {
                 Ok(()) => {
                     cx.desk.settings.coordinator.mode = mode;
                     running.into_iter().for_each(|running| running.set_mode(mode));
+                    cx.tell_change();
                 }
             },
             Command::SetInterval(interval) => match flott_checkpoint::check_interval(interval) {
@@ -392,6 +393,7 @@ impl JobManager {
                 Ok(()) => {
                     cx.desk.settings.coordinator.interval = Some(interval);
                     running.into_iter().for_each(|running| running.set_interval(interval, &mut cx));
+                    cx.tell_change();
                 }
             },
         }

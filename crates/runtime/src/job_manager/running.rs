@@ -232,7 +232,10 @@ impl Running {
     fn all_restored(&mut self, cx: &mut Cx<'_>) {
         let (attempt, workers) = (self.attempt.id, self.attempt.workers);
         cx.tell(match self.attempt.restore.as_ref() {
-            Some(restore) => JobEvent::Restored { attempt, checkpoint: restore.checkpoint, workers },
+            Some(restore) => {
+                let guarantee = self.lineage.origin.inherited;
+                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers }
+            }
             None => JobEvent::Started { attempt, workers },
         });
         if let Some(outcome) = self.lineage.finished.clone() {
