@@ -7,3 +7,4 @@
 pub mod checkpoints;
 pub mod compare;
 pub mod output;
+pub mod remote;

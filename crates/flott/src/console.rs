@@ -14,6 +14,7 @@ use flott_checkpoint::{Dropped, Guarantee, Mode};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
 use flott_runtime::time::Time;
+use flott_runtime::whereabouts::Whereabouts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
 use std::cell::Cell;
@@ -131,6 +132,9 @@ impl Listen for Console {
                     self.promised = Some(promised);
                 }
             }
+            JobEvent::Delayed(whereabouts) => {
+                delayed_lines(whereabouts).iter().for_each(|line| self.log(&format!("warning: {line}")));
+            }
             JobEvent::Aborted { id, reason } => self.log(&format!("warning: checkpoint {id} was given up: {reason}")),
             JobEvent::Restart { restarts, delay, error } => {
                 let delay = humantime::format_duration(*delay);
@@ -171,6 +175,21 @@ pub(crate) fn failure_line(error: &Error) -> String {
 /// Stderr is the log: if it is gone, nothing can be said about it.
 pub(crate) fn write_log(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// So many of the things that a checkpoint waits for are printed.
+const MOST_DELAYS: usize = 8;
+
+/// Where a checkpoint is that takes long.
+pub(crate) fn delayed_lines(whereabouts: &Whereabouts) -> Vec<String> {
+    let age = humantime::format_duration(Duration::from_secs(whereabouts.age.as_secs()));
+    let mut lines = vec![format!("checkpoint {} has been pending for {age}; what is missing:", whereabouts.id)];
+    let all = whereabouts.lines();
+    lines.extend(all.iter().take(MOST_DELAYS).map(|line| format!("  {line}")));
+    if let Some(more @ 1..) = all.len().checked_sub(MOST_DELAYS) {
+        lines.push(format!("  and {more} more: `flott status` names them all"));
+    }
+    lines
 }
 
 /// Why less is promised than before.

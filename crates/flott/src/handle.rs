@@ -4,6 +4,7 @@ use crate::run::{Report, Status};
 use flott_checkpoint::{CheckpointId, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{Command, ManagerEvent};
+use flott_runtime::whereabouts::Whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -157,6 +158,14 @@ impl Commands {
     /// As [`JobHandle::checkpoint`].
     pub fn savepoint(&self) -> Result<CheckpointId> {
         self.ask(|request| Command::Savepoint { request })
+    }
+
+    /// Where the pending checkpoint is: which channel of which subtask has not delivered its barrier, and why. `None` if none
+    /// is pending.
+    pub async fn locate(&self) -> Option<Arc<Whereabouts>> {
+        let (request, found) = self.shared.seek();
+        self.send(Command::Locate { request });
+        found.await.ok().flatten()
     }
 
     fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {

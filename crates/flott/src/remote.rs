@@ -4,6 +4,7 @@
 
 use crate::run::{CheckpointStatus, Phase, Status};
 use flott_runtime::error::{Error, Result};
+use flott_runtime::whereabouts::Whereabouts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -15,6 +16,15 @@ mod tests;
 
 #[cfg(unix)]
 pub use client::ask;
+
+/// There are no local sockets on this system.
+///
+/// # Errors
+/// Always.
+#[cfg(not(unix))]
+pub fn ask(_: &str, _: &Request) -> Result<Value> {
+    Err(Error::refused("there are no local sockets on this system"))
+}
 
 /// No request is longer, in bytes.
 pub(crate) const LONGEST_REQUEST: usize = 4 << 10;
@@ -60,7 +70,7 @@ pub(crate) fn refusal(error: &Error) -> Value {
 }
 
 /// A status as an answer. Fields are only ever added.
-pub(crate) fn status_answer(job: &str, status: &Status) -> Value {
+pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereabouts>) -> Value {
     json!({
         "job": job,
         "pid": std::process::id(),
@@ -72,6 +82,8 @@ pub(crate) fn status_answer(job: &str, status: &Status) -> Value {
         "guarantee": status.guarantee,
         "checkpoint_mode": status.checkpoint_mode,
         "checkpoint_interval_ms": status.checkpoint_interval.map(millis),
+        "pending": pending,
+        "pending_lines": pending.map(Whereabouts::lines),
         "last_checkpoint": status.last_checkpoint.map(checkpoint),
         "completed_checkpoints": status.completed_checkpoints,
         "aborted_checkpoints": status.aborted_checkpoints,

@@ -13,6 +13,7 @@ mod desk;
 mod doubt;
 mod gatherer;
 mod lineage;
+mod locating;
 mod log_calls;
 mod machine;
 mod planning;
@@ -35,6 +36,7 @@ use crate::control::{ToManager, ToWorker};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
+use crate::whereabouts::Whereabouts;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Mode, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +82,11 @@ pub enum Command {
         /// Whom to answer.
         request: RequestId,
     },
+    /// Find out where the pending checkpoint is. Answered in [`ManagerOutbox::located`].
+    Locate {
+        /// Whom to answer.
+        request: RequestId,
+    },
     /// Take the next checkpoints in another mode.
     SetMode(Mode),
     /// Take the next checkpoints at another interval.
@@ -101,11 +108,16 @@ pub struct ManagerOutbox {
     pub events: Vec<JobEvent>,
     /// Which checkpoint a request was given, once that is complete; or why it is given none.
     pub answers: Vec<(RequestId, Result<CheckpointId>)>,
+    /// Where the pending checkpoint is, for whoever asked.
+    pub located: Vec<(RequestId, Located)>,
     /// Send a `Tick` at this moment, instead of any earlier wish.
     pub wake_at: Option<Time>,
     /// The job is over.
     pub done: Option<Outcome>,
 }
+
+/// Where the pending checkpoint is; `None` if none is pending.
+pub type Located = Option<Arc<Whereabouts>>;
 
 /// How a job ended.
 #[derive(Debug, Clone)]
@@ -174,6 +186,8 @@ pub enum JobEvent {
         /// Why.
         reason: String,
     },
+    /// A checkpoint has been pending for long: where it is. Comes again while it is.
+    Delayed(Arc<Whereabouts>),
     /// The job restarts.
     Restart {
         /// How many times in this process so far.

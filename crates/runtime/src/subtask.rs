@@ -11,6 +11,7 @@ mod output;
 mod sinks;
 mod snapshot;
 mod source_chain;
+mod standing;
 mod step;
 
 pub use builder::{Partitioner, SubtaskBuilder};

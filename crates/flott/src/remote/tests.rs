@@ -34,7 +34,7 @@ fn the_answer_holds_what_the_status_says() {
     status.checkpoint_mode = Some(Mode::AtLeastOnce);
     status.guarantee = Some(Guarantee::AtLeastOnce);
     status.checkpoint_interval = Some(Duration::from_micros(1_500));
-    let answer = status_answer("counts", &status);
+    let answer = status_answer("counts", &status, None);
     assert_eq!(answer["checkpoint_mode"], "at-least-once");
     assert_eq!(answer["guarantee"], "at-least-once");
     assert_eq!(answer["checkpoint_interval_ms"], 1.5);

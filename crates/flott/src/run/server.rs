@@ -86,7 +86,9 @@ async fn obey(request: Request, job: &str, commands: &Commands) -> Result<Value>
             made(commands, mode, interval).await;
         }
     }
-    Ok(status_answer(job, &commands.status()))
+    // Workers that hang are named after a second; a driver that does is no reason to hang too.
+    let pending = timeout(PATIENCE, commands.locate()).await.ok().flatten();
+    Ok(status_answer(job, &commands.status(), pending.as_deref()))
 }
 
 /// Waits until a change shows, or somebody else has made another.

@@ -3,13 +3,14 @@
 use super::outlook::Outlook;
 use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
-use flott_runtime::job_manager::{JobEvent, Outcome};
+use flott_runtime::job_manager::{JobEvent, Located, Outcome};
 use flott_runtime::operator::try_map::Skipped;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How a job stands.
 #[derive(Clone, Debug, Default)]
@@ -124,6 +125,8 @@ struct State {
     ignored: Dropped,
     /// Who waits for a checkpoint.
     asking: BTreeMap<RequestId, Asking>,
+    /// Who wants to know where one is.
+    seeking: BTreeMap<RequestId, oneshot::Sender<Located>>,
     requests: u64,
 }
 
@@ -140,6 +143,7 @@ impl Shared {
             result: None,
             ignored: Dropped::default(),
             asking: BTreeMap::new(),
+            seeking: BTreeMap::new(),
             requests: 0,
         };
         Shared { state: Mutex::new(state), over: Condvar::new(), skipped }
@@ -199,6 +203,26 @@ impl Shared {
         Ok((request, answer))
     }
 
+    /// Somebody wants to know where the pending checkpoint is. Nothing comes if the job is over.
+    pub(crate) fn seek(&self) -> (RequestId, oneshot::Receiver<Located>) {
+        let mut state = self.lock();
+        state.requests += 1;
+        let request = RequestId(state.requests);
+        let (seeking, found) = oneshot::channel();
+        if state.result.is_none() {
+            state.seeking.insert(request, seeking);
+        }
+        (request, found)
+    }
+
+    /// Where the pending checkpoint is.
+    pub(crate) fn found(&self, request: RequestId, located: Located) {
+        if let Some(seeking) = self.lock().seeking.remove(&request) {
+            // Whoever does not wait any more does not care.
+            let _ = seeking.send(located);
+        }
+    }
+
     /// The answer to a request.
     pub(crate) fn answer(&self, request: RequestId, answer: Result<CheckpointId>) {
         if let Some(asking) = self.lock().asking.remove(&request) {
@@ -244,7 +268,7 @@ impl Shared {
                     status.phase = Phase::Restarting;
                 }
             }
-            JobEvent::Warning(_) => {}
+            JobEvent::Warning(_) | JobEvent::Delayed(_) => {}
             JobEvent::Progress { records_in, records_out } => {
                 status.records_in = *records_in;
                 status.records_out = *records_out;
@@ -270,6 +294,7 @@ impl Shared {
         for asking in std::mem::take(&mut state.asking).into_values() {
             let _ = asking.send(Err(over(&result)));
         }
+        state.seeking.clear();
         state.result = Some(result.clone());
         self.over.notify_all();
         result

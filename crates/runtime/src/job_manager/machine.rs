@@ -132,6 +132,9 @@ impl JobManager {
             self.gatherer.collect(running, &mut cx);
         }
         self.gatherer.go_on(running, &mut cx);
+        if running.end.is_some() {
+            running.stop_locating(&mut cx);
+        }
         if let Some(end) = running.end.take() {
             let attempt = running.attempt.id;
             self.end_attempt(attempt, end, now, outbox);
@@ -379,6 +382,10 @@ impl JobManager {
                     running.trigger(request, event, &mut cx);
                 }
                 None => cx.refuse(request, "the job is not running at the moment"),
+            },
+            Command::Locate { request } => match running {
+                Some(running) => running.locate(request, &mut cx),
+                None => cx.out.located.push((request, None)),
             },
             Command::SetMode(mode) => match super::planning::allows_mode(mode, &cx) {
                 Err(error) => cx.warn(error.to_string()),

@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::source::Threads;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
 use crate::time::Time;
+use crate::whereabouts::{Stage, Standing};
 use crate::worker::Mail;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode, SubtaskId};
@@ -307,6 +308,7 @@ impl Script {
         let barrier =
             Barrier { id, attempt: self.attempt, mode: self.setting.mode, kind, base: self.last, triggered_at: 1_000 };
         self.tell(&Order::Trigger(barrier));
+        self.tell(&Order::Locate(id));
     }
 
     fn on_report(&mut self, worker: u16, report: Report) {
@@ -321,6 +323,8 @@ impl Script {
                 let Some((pending, parts)) = &mut self.pending else { return };
                 assert_eq!(*pending, id);
                 parts.insert(part.subtask, *part);
+                self.tell(&Order::Locate(id));
+                let Some((_, parts)) = &mut self.pending else { return };
                 if parts.len() == usize::from(self.setting.workers) * self.setting.plan.vertices.len() {
                     self.resolve();
                 }
@@ -329,7 +333,19 @@ impl Script {
             Report::Committed { id, .. } => *self.committed.entry(id).or_insert(0) += 1,
             Report::Failed(error) => panic!("{error}"),
             Report::Declined { reason, .. } => panic!("{reason}"),
+            Report::Located { id, standings } => self.on_located(id, &standings),
             Report::Triggered { .. } | Report::Resolved { .. } | Report::Progress(_) | Report::Closed => {}
+        }
+    }
+
+    /// What a subtask says of itself agrees with what it has done.
+    fn on_located(&mut self, id: CheckpointId, standings: &[Standing]) {
+        let Some((_, parts)) = self.pending.as_ref().filter(|(pending, _)| *pending == id) else { return };
+        for standing in standings {
+            let acked = parts.contains_key(&standing.subtask);
+            let says_so = standing.stage == Stage::Acked;
+            assert_eq!(says_so, acked, "{standing:?} of checkpoint {id}");
+            assert_ne!(standing.stage, Stage::Over, "{standing:?} of checkpoint {id}");
         }
     }
 
