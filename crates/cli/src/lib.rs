@@ -8,3 +8,4 @@ pub mod checkpoints;
 pub mod compare;
 pub mod output;
 pub mod remote;
+pub mod waterfall;

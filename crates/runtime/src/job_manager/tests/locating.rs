@@ -46,7 +46,7 @@ fn a_checkpoint_that_takes_long_is_spoken_of_by_itself_and_again_while_it_does()
 fn a_worker_that_does_not_answer_is_named_after_a_second() {
     let mut rig = stuck();
     rig.script.mute = Some(1);
-    rig.run_until(|rig| !rig.manager_is_idle());
+    rig.run_until(|rig| rig.triggers > 0);
     rig.command(Command::Locate { request: RequestId(7) });
     let asked = rig.now;
     rig.run_until(|rig| !rig.located.is_empty());
@@ -65,7 +65,7 @@ fn every_question_is_answered_also_when_nothing_is_pending_or_the_job_ends() {
     rig.run_until(|rig| rig.located.len() == 1);
     assert_eq!(rig.located, [(RequestId(1), None)], "it has not begun");
     rig.script.mute = Some(1);
-    rig.run_until(|rig| !rig.manager_is_idle());
+    rig.run_until(|rig| rig.triggers > 0);
     rig.command(Command::Locate { request: RequestId(2) });
     rig.step();
     rig.panic_workers(None);

@@ -37,6 +37,8 @@ pub(super) struct Rig {
     pub(super) queue: VecDeque<ManagerEvent>,
     /// How often a worker was told to open.
     pub(super) opens: u32,
+    /// How often a worker was told to trigger.
+    pub(super) triggers: u32,
     workers: Vec<Worker>,
     wake: Option<Time>,
     random: u64,
@@ -114,6 +116,7 @@ impl Rig {
             committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
             opens: 0,
+            triggers: 0,
             workers: Vec::new(),
             wake: None,
             random: seed ^ 0x5eed,
@@ -320,7 +323,10 @@ impl Rig {
             }
             // Like a real worker: before it is open it takes no trigger.
             Order::Trigger(_) if !worker.open => {}
-            Order::Trigger(barrier) => self.triggered(index, barrier),
+            Order::Trigger(barrier) => {
+                self.triggers += 1;
+                self.triggered(index, barrier);
+            }
             Order::Resolved { id, completed } => self.resolved(index, id, completed),
             Order::Locate(id) => self.located(index, id),
             Order::Close => {
