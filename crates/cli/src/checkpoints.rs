@@ -2,8 +2,8 @@
 //!
 //! Reads only. May run beside the job.
 
-use crate::waterfall;
 use crate::output::{Failure, Table, bytes, json_line, micros, moment, or_dash};
+use crate::waterfall;
 use clap::{Args, Subcommand};
 use flott_checkpoint::{AttemptId, CheckpointId};
 use flott_runtime::Error;

@@ -113,8 +113,11 @@ fn word(value: &Value) -> String {
 fn span(millis: Option<&Value>) -> String {
     let millis = millis.and_then(Value::as_f64).filter(|millis| *millis >= 0.0);
     let time = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1_000.0).ok());
-    time.map_or_else(|| "-".to_owned(), |time| {
-        let shown = Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-        humantime::format_duration(shown).to_string()
-    })
+    time.map_or_else(
+        || "-".to_owned(),
+        |time| {
+            let shown = Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+            humantime::format_duration(shown).to_string()
+        },
+    )
 }

@@ -161,7 +161,7 @@ fn show_draws_where_each_subtask_spent_its_time() {
     let (_, stdout, _) = checkpoints("show", dir.path(), &[]);
     let bars: Vec<&str> = stdout.lines().skip_while(|line| !line.trim_start().starts_with("0  ")).collect();
     assert_eq!(bars.len(), 7, "an axis, four subtasks, the record, a legend: {stdout}");
-    let bar = bars[4].strip_prefix("1.1 count, out").expect("the last subtask");
+    let bar = bars[4].strip_prefix("1/1 count, out").expect("the last subtask");
     let order: String = {
         let mut letters: Vec<char> = bar.trim().chars().collect();
         letters.dedup();

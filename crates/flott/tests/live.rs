@@ -46,9 +46,8 @@ fn the_mode_changes_between_two_checkpoints_under_load_and_the_history_says_whic
         assert_eq!(status["checkpoint_mode"], mode);
         await_mode(&mut job, mode, before);
     }
-    let restored = wait_for("it is exact again", || {
-        Some(status(&socket)).filter(|status| status["guarantee"] == "exactly-once")
-    });
+    let restored =
+        wait_for("it is exact again", || Some(status(&socket)).filter(|status| status["guarantee"] == "exactly-once"));
     assert_eq!(restored["checkpoint_mode"], "aligned");
     job.must_end_with(0);
     assert!(job.stderr().contains("guarantee: at-least-once, until an exact checkpoint"), "{}", job.stderr());

@@ -27,7 +27,9 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, st
         }
         JobEvent::Delayed(whereabouts) => {
             let mut event = json!({"event": "delayed"});
-            if let (Some(fields), Ok(Value::Object(found))) = (event.as_object_mut(), serde_json::to_value(&**whereabouts)) {
+            if let (Some(fields), Ok(Value::Object(found))) =
+                (event.as_object_mut(), serde_json::to_value(&**whereabouts))
+            {
                 fields.extend(found);
             }
             event
@@ -47,14 +49,11 @@ fn begun(
     status: &Status,
     restored: Option<CheckpointId>,
 ) -> Value {
-    let checkpoints = opening
-        .checkpoint_dir
-        .as_ref()
-        .map(|directory| {
-            let mode = status.checkpoint_mode.unwrap_or(opening.mode);
-            let interval = status.checkpoint_interval.unwrap_or(opening.interval);
-            json!({"dir": directory, "mode": mode, "interval_ms": millis(interval)})
-        });
+    let checkpoints = opening.checkpoint_dir.as_ref().map(|directory| {
+        let mode = status.checkpoint_mode.unwrap_or(opening.mode);
+        let interval = status.checkpoint_interval.unwrap_or(opening.interval);
+        json!({"dir": directory, "mode": mode, "interval_ms": millis(interval)})
+    });
     let mut event = json!({
         "event": if restored.is_some() { "restored" } else { "started" },
         "job": opening.job, "attempt": attempt, "try": status.restarts + 1, "workers": status.workers,

@@ -351,7 +351,8 @@ impl Process {
     /// Its local socket, once it has said where that is.
     pub(crate) fn await_socket(&mut self) -> String {
         let begun = |process: &Process| {
-            let begun = process.events().into_iter().find(|event| event["event"] == "started" || event["event"] == "restored");
+            let begun =
+                process.events().into_iter().find(|event| event["event"] == "started" || event["event"] == "restored");
             begun.and_then(|event| event["socket"].as_str().map(str::to_owned))
         };
         self.await_that("it has a socket", |process| begun(process).is_some());

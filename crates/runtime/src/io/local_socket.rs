@@ -152,6 +152,7 @@ fn make_private(directory: &Path) -> io::Result<()> {
 }
 
 fn not_private(directory: &Path, why: &str) -> io::Error {
-    let message = format!("{} cannot hold sockets: {why}; set XDG_RUNTIME_DIR to a directory of yours", directory.display());
+    let message =
+        format!("{} cannot hold sockets: {why}; set XDG_RUNTIME_DIR to a directory of yours", directory.display());
     io::Error::new(io::ErrorKind::PermissionDenied, message)
 }

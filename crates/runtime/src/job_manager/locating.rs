@@ -169,12 +169,7 @@ impl Running {
 }
 
 /// Why a channel has not delivered its barrier.
-fn why(
-    barrier: &MissingBarrier,
-    standing: &Standing,
-    told: bool,
-    standings: &BTreeMap<SubtaskId, Standing>,
-) -> Cause {
+fn why(barrier: &MissingBarrier, standing: &Standing, told: bool, standings: &BTreeMap<SubtaskId, Standing>) -> Cause {
     if barrier.arrived {
         return Cause::Queued { batches: barrier.batches, held: standing.held };
     }

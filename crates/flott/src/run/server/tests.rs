@@ -1,7 +1,7 @@
 //! Clients of all kinds at the socket of a job that runs.
 
-use crate::connector::{Generator, MemorySink};
-use crate::{Job, JobHandle};
+use crate::connector::{Generator, MemorySink, MemorySource};
+use crate::{Job, JobHandle, Phase};
 use flott_runtime::io::local_socket::LocalSocket;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,8 +26,17 @@ fn site(checkpoints: bool) -> Site {
         job.checkpoint_dir(dir.path().join("ck").display().to_string());
         job.checkpoint_interval(Duration::from_secs(3_600));
     }
-    job.source("numbers", Generator::unbounded(1, |n, _| n).rate(1_000.0)).sink("out", MemorySink::new());
+    if checkpoints {
+        job.source("numbers", Generator::unbounded(1, |n, _| n).rate(1_000.0)).sink("out", MemorySink::new());
+    } else {
+        job.source("numbers", MemorySource::new((0..1_000_000u64).collect()))
+            .throttle(1_000)
+            .sink("out", MemorySink::new());
+    }
     let handle = job.spawn().expect("it starts");
+    while handle.status().phase != Phase::Running {
+        assert!(handle.wait_for(Duration::from_millis(5)).is_none(), "it ended");
+    }
     let socket = LocalSocket::bind(&dir.path().join("sockets"), "asked").expect("bound");
     handle.listen(&socket, "asked").expect("it listens");
     Site { handle, socket: socket.path().to_owned(), _socket: socket, _dir: dir }
@@ -57,7 +66,10 @@ fn a_client_reads_the_status_and_changes_mode_and_interval() {
     assert_eq!((&status["job"], &status["checkpoint_mode"]), (&"asked".into(), &"aligned".into()));
     let set = b"{\"request\":\"set\",\"checkpoint_mode\":\"at-least-once\",\"checkpoint_interval\":\"30ms\"}\n";
     let status = site.say(set);
-    assert_eq!((&status["checkpoint_mode"], &status["checkpoint_interval_ms"]), (&"at-least-once".into(), &30.0.into()));
+    assert_eq!(
+        (&status["checkpoint_mode"], &status["checkpoint_interval_ms"]),
+        (&"at-least-once".into(), &30.0.into())
+    );
     assert_eq!(status["guarantee"], "at-least-once");
     assert_eq!(site.handle.status().checkpoint_interval, Some(Duration::from_millis(30)));
 }
@@ -94,7 +106,10 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
         assert_eq!(answer["exit_code"], 2, "{answer}");
     }
     let after = site.handle.status();
-    assert_eq!((after.checkpoint_mode, after.checkpoint_interval), (before.checkpoint_mode, before.checkpoint_interval));
+    assert_eq!(
+        (after.checkpoint_mode, after.checkpoint_interval),
+        (before.checkpoint_mode, before.checkpoint_interval)
+    );
     let off = self::site(false);
     let answer = off.say(b"{\"request\":\"set\",\"checkpoint_mode\":\"aligned\"}\n");
     assert!(answer["error"].as_str().unwrap_or_default().contains("checkpoints are off"), "{answer}");

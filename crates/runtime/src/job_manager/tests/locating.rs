@@ -39,7 +39,7 @@ fn a_checkpoint_that_takes_long_is_spoken_of_by_itself_and_again_while_it_does()
     assert_eq!(causes, [(of(0), None, queued), (of(1), Some(of(0)), Cause::Upstream)]);
     let lines = first.lines().join("\n");
     assert!(lines.contains("the trigger waits behind 0 batches; it is backpressured"), "{lines}");
-    assert!(lines.contains("the barrier from 0.1 was not sent yet"), "{lines}");
+    assert!(lines.contains("the barrier from 0/1 was not sent yet"), "{lines}");
 }
 
 #[test]

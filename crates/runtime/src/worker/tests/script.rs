@@ -322,8 +322,10 @@ impl Script {
             Report::Acked { id, part } => {
                 let Some((pending, parts)) = &mut self.pending else { return };
                 assert_eq!(*pending, id);
-                parts.insert(part.subtask, *part);
-                self.tell(&Order::Locate(id));
+                let is_news = parts.insert(part.subtask, *part).is_none();
+                if is_news {
+                    self.tell(&Order::Locate(id));
+                }
                 let Some((_, parts)) = &mut self.pending else { return };
                 if parts.len() == usize::from(self.setting.workers) * self.setting.plan.vertices.len() {
                     self.resolve();
