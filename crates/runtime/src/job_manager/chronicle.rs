@@ -3,6 +3,7 @@
 
 use super::desk::Cx;
 use super::running::Note;
+use crate::control::Captured;
 use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
@@ -37,7 +38,8 @@ impl Chronicle {
             Outcome::Aborted(_) | Outcome::Unknown { .. } => 0,
         };
         let parts = note.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part));
-        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: Phases::of(parts, record) }, cx);
+        let (captured, phases) = (Captured::of(parts.clone()), Phases::of(parts, record));
+        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases, captured }, cx);
     }
 
     /// Looks for checkpoints that the attempt before this one began and whose end it did not live to write down.
@@ -68,7 +70,8 @@ impl Chronicle {
             let outcome = Outcome::Aborted(AbortReason::AttemptEnded { reason: reason.to_owned() });
             let tried = Tried { barrier, ended_at: cx.now.millis(), outcome };
             // If the attempt did write its history, that stands: objects are created only if absent.
-            self.put(&HistoryEntry { tried, workers: dead.workers, phases: Phases::default() }, cx);
+            let (workers, captured) = (dead.workers, Captured::default());
+            self.put(&HistoryEntry { tried, workers, phases: Phases::default(), captured }, cx);
         }
     }
 
