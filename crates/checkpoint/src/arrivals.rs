@@ -166,6 +166,18 @@ impl Arrivals {
         id <= self.floor
     }
 
+    /// The channels whose barrier of this id has not done here what it must: all of them if none has come, none if the
+    /// checkpoint is over here. For people; nothing is decided by it.
+    #[must_use]
+    pub fn missing(&self, id: CheckpointId) -> Vec<Channel> {
+        match &self.round {
+            _ if self.is_past(id) => Vec::new(),
+            Some(round) if round.id() == id => round.missing(),
+            Some(round) if round.id() > id => Vec::new(),
+            _ => (0..self.channels).map(Channel).collect(),
+        }
+    }
+
     fn on_barrier(&mut self, barrier: Barrier, event: Event) -> Actions {
         let newest = self.round_id().unwrap_or(self.floor);
         if self.is_past(barrier.id) || barrier.id < newest {

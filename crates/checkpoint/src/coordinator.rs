@@ -71,6 +71,19 @@ pub struct Coordinator<P> {
     dropped: Dropped,
 }
 
+/// What a pending checkpoint waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outstanding {
+    /// Its barrier.
+    pub barrier: Barrier,
+    /// Sources that have not taken the trigger.
+    pub untaken: Vec<SubtaskId>,
+    /// Subtasks whose parts are missing.
+    pub missing: Vec<SubtaskId>,
+    /// All parts are there; manifest and log slot are being written.
+    pub recording: bool,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Request {
     id: RequestId,
@@ -180,6 +193,17 @@ impl<P> Coordinator<P> {
     #[must_use]
     pub fn pending(&self) -> Option<&Barrier> {
         self.pending.as_ref().map(|pending| &pending.barrier)
+    }
+
+    /// What the pending checkpoint waits for.
+    #[must_use]
+    pub fn outstanding(&self) -> Option<Outstanding> {
+        self.pending.as_ref().map(|pending| Outstanding {
+            barrier: pending.barrier,
+            untaken: pending.untaken().collect(),
+            missing: pending.missing().collect(),
+            recording: pending.written.is_some(),
+        })
     }
 
     /// What retention must spare for the pending checkpoint: its id and its base (G1).

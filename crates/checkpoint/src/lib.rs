@@ -47,7 +47,7 @@ pub use arrivals::{Action, Actions, Arrivals, Event};
 pub use barrier::{Barrier, Kind, Mode};
 pub use collection::{Batch, CollectAction, CollectEvent, Collection};
 pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
-pub use coordinator::{Coordinator, Origin};
+pub use coordinator::{Coordinator, Origin, Outstanding};
 pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
 pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};

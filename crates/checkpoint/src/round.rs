@@ -87,6 +87,12 @@ impl Round {
         self.at_head.missing()
     }
 
+    /// The channels that the round still waits for: after a cut that needed no alignment, those whose barrier is not in.
+    pub(crate) fn missing(&self) -> Vec<Channel> {
+        let after_the_cut = self.has_cut && self.barrier.mode.acts_on_arrival();
+        self.at_head.missing().filter(|&channel| !after_the_cut || !self.has_arrived(channel)).collect()
+    }
+
     pub(crate) fn block(&mut self, channel: Channel) -> Action {
         self.blocked.insert(channel);
         Action::Block(channel)

@@ -3,6 +3,7 @@
 //! Reads only. May run beside the job.
 
 use crate::output::{Failure, Table, bytes, json_line, micros, moment, or_dash};
+use crate::waterfall;
 use clap::{Args, Subcommand};
 use flott_checkpoint::{AttemptId, CheckpointId};
 use flott_runtime::Error;
@@ -11,20 +12,21 @@ use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, find_storage};
 use flott_runtime::manifest::Manifest;
 use flott_runtime::verify::{
-    self, CheckpointDetails, CheckpointRow, Directory, Finding, PartRow, Progress, Report, Severity, checkpoint_rows,
-    part_rows,
+    self, CheckpointDetails, CheckpointRow, Directory, FailedRow, Finding, PartRow, Progress, Report, Severity,
+    checkpoint_rows, failed_rows, part_rows, record_time,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// What to do with checkpoints.
 #[derive(Subcommand)]
 pub enum Command {
-    /// All checkpoints of a job, oldest first.
+    /// All checkpoints of a job, oldest first, also those that failed, with the reason.
     List(Place),
-    /// One checkpoint: its subtasks, segments and positions.
+    /// One checkpoint: its subtasks, segments and positions, and where each subtask spent its time.
     Show {
         /// Which job.
         #[command(flatten)]
@@ -60,7 +62,9 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
 
 fn list(place: &Place) -> Result<ExitCode, Failure> {
     let (_, directory) = read(place)?;
-    let rows = checkpoint_rows(&directory);
+    let completed = checkpoint_rows(&directory).into_iter().map(Listed::Completed);
+    let mut rows: Vec<Listed> = completed.chain(failed_rows(&directory).into_iter().map(Listed::Failed)).collect();
+    rows.sort_by_key(Listed::age);
     let mut out = io::stdout().lock();
     if place.json {
         rows.iter().try_for_each(|row| json_line(&mut out, row))?;
@@ -76,14 +80,56 @@ fn list(place: &Place) -> Result<ExitCode, Failure> {
             "WORKERS>",
             "SIZE>",
             "TOOK>",
-            "COMPLETED",
+            "ENDED",
             "",
         ]);
-        rows.iter().for_each(|row| table.row(list_cells(row)));
+        rows.iter().for_each(|row| {
+            table.row(match row {
+                Listed::Completed(row) => list_cells(row),
+                Listed::Failed(row) => failed_cells(row),
+            });
+        });
         table.print(&mut out)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line of the list.
+#[derive(Serialize)]
+#[serde(tag = "status", rename_all = "kebab-case")]
+enum Listed {
+    Completed(CheckpointRow),
+    Failed(FailedRow),
+}
+
+impl Listed {
+    /// Ids grow; one is tried again only by a later attempt.
+    fn age(&self) -> (CheckpointId, AttemptId) {
+        match self {
+            Listed::Completed(row) => (row.id, row.attempt),
+            Listed::Failed(row) => (row.id, row.attempt),
+        }
+    }
+}
+
+fn failed_cells(row: &FailedRow) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let unknown = || "?".to_owned();
+    vec![
+        row.id.to_string(),
+        row.attempt.to_string(),
+        dash(),
+        dash(),
+        row.kind.map_or_else(unknown, |kind| word(&kind)),
+        row.mode.map_or_else(unknown, |mode| mode.to_string()),
+        dash(),
+        row.workers.to_string(),
+        dash(),
+        row.duration.map_or_else(unknown, micros),
+        moment(row.ended_at),
+        format!("FAILED: {}", row.reason),
+    ]
 }
 
 fn list_cells(row: &CheckpointRow) -> Vec<String> {
@@ -118,12 +164,15 @@ struct Shown<'a> {
     #[serde(flatten)]
     details: CheckpointDetails,
     operators: Vec<&'a str>,
+    /// From the last part to the log slot; not known if the history has lost it.
+    record_ms: Option<f64>,
 }
 
 fn show(place: &Place, id: Option<CheckpointId>) -> Result<ExitCode, Failure> {
     let (name, directory) = read(place)?;
     let manifest = chosen(&directory, &name, id)?;
     let parts = part_rows(manifest);
+    let record = record_time(&directory, manifest.id, manifest.attempt);
     let operators =
         manifest.vertices.iter().flat_map(|vertex| &vertex.operators).map(|operator| operator.name.as_str());
     let shown = Shown {
@@ -133,6 +182,7 @@ fn show(place: &Place, id: Option<CheckpointId>) -> Result<ExitCode, Failure> {
         parent: manifest.parent,
         details: CheckpointDetails::from(manifest),
         operators: operators.collect(),
+        record_ms: record.map(|micros| Duration::from_micros(micros).as_secs_f64() * 1_000.0),
     };
     let mut out = io::stdout().lock();
     if place.json {
@@ -141,6 +191,8 @@ fn show(place: &Place, id: Option<CheckpointId>) -> Result<ExitCode, Failure> {
     } else {
         print_checkpoint(&mut out, &shown)?;
         print_parts(&mut out, &parts)?;
+        writeln!(out)?;
+        waterfall::print(&mut out, &parts, record)?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -150,8 +202,12 @@ fn chosen<'a>(directory: &'a Directory, job: &str, id: Option<CheckpointId>) -> 
     let entry = directory.checkpoints().map(|(_, entry)| entry).rfind(|entry| id.is_none_or(|id| entry.id == id));
     let Some(entry) = entry else {
         return Err(match id {
-            Some(id) => Error::refused(format!("job {job} has no checkpoint {id}"))
-                .hint("`flott checkpoints list` shows those that there are"),
+            Some(id) => {
+                let tried = failed_rows(directory).into_iter().rfind(|row| row.id == id);
+                let why = tried.map_or_else(String::new, |row| format!(": it was tried, and given up: {}", row.reason));
+                Error::refused(format!("job {job} has no checkpoint {id}{why}"))
+                    .hint("`flott checkpoints list` shows those that there are")
+            }
             None => Error::refused(format!("job {job} has no checkpoints")),
         });
     };

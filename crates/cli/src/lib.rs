@@ -7,3 +7,5 @@
 pub mod checkpoints;
 pub mod compare;
 pub mod output;
+pub mod remote;
+pub mod waterfall;

@@ -1,11 +1,11 @@
-//! `flott`, the operators' binary: looks at what jobs leave behind, without the jobs' own programs.
+//! `flott`, the operators' binary: looks at what jobs leave behind, and asks those that run, without the jobs' own programs.
 //!
 //! Exit codes: 0; 1 damage found, or the storage failed; 2 usage. Results go to stdout, everything else to stderr.
 
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use flott_cli::{checkpoints, compare, output};
+use flott_cli::{checkpoints, compare, output, remote};
 use std::process::ExitCode;
 
 /// Looks after flott jobs and their checkpoints.
@@ -23,12 +23,18 @@ enum Command {
     Checkpoints(checkpoints::Command),
     /// Runs one job under each checkpoint algorithm, crashes it, and shows what each one costs.
     Compare(compare::Options),
+    /// How a running job stands, and where its pending checkpoint is.
+    Status(remote::Place),
+    /// Changes how a running job takes its next checkpoints.
+    Set(remote::Change),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Checkpoints(command) => checkpoints::run(&command),
         Command::Compare(options) => compare::run(&options),
+        Command::Status(place) => remote::status(&place),
+        Command::Set(change) => remote::set(&change),
     };
     match result {
         Ok(code) => code,

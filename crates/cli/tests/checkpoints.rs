@@ -119,9 +119,10 @@ fn list_is_an_aligned_table_and_with_json_an_object_a_line() {
     let (code, stdout, _) = checkpoints("list", dir.path(), &[]);
     assert_eq!(code, 0);
     let lines: Vec<&str> = stdout.lines().collect();
-    assert_eq!(lines.len(), 5, "{stdout}");
+    assert_eq!(lines.len(), 6, "{stdout}");
     let column = lines[0].find("KIND").expect("a heading");
-    for (line, kind) in lines[1..].iter().zip(["checkpoint", "checkpoint", "savepoint", "checkpoint"]) {
+    let completed = lines[1..].iter().filter(|line| !line.contains("FAILED"));
+    for (line, kind) in completed.zip(["checkpoint", "checkpoint", "savepoint", "checkpoint"]) {
         assert!(line[column..].starts_with(kind), "not aligned: {stdout}");
         assert!(
             line.contains("exactly-once") && line.contains("18ms") && line.contains("2023-11-14T22:13:20.018Z"),
@@ -132,11 +133,44 @@ fn list_is_an_aligned_table_and_with_json_an_object_a_line() {
     let (code, stdout, _) = checkpoints("list", dir.path(), &["--json"]);
     assert_eq!(code, 0);
     let rows = json_lines(&stdout);
-    assert_eq!(rows.iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2, 4, 5].map(Value::from));
-    assert_eq!(rows[3]["details"]["base"], 2);
+    assert_eq!(rows.iter().map(|row| row["id"].clone()).collect::<Vec<_>>(), [1, 2, 3, 4, 5].map(Value::from));
+    assert_eq!(rows[4]["details"]["base"], 2);
     assert_eq!(rows[0]["details"]["base"], Value::Null);
     assert_eq!(rows[0]["details"]["duration_ms"], 18.0, "times are in milliseconds");
     assert_eq!(rows[0]["details"]["completed_at_ms"], 1_700_000_000_018.0);
+}
+
+#[test]
+fn list_shows_what_failed_and_why() {
+    let dir = good();
+    let (_, stdout, _) = checkpoints("list", dir.path(), &[]);
+    let line = stdout.lines().find(|line| line.trim_start().starts_with("3 ")).expect("checkpoint 3 was tried");
+    assert!(line.contains("FAILED: nobody knows whether it was recorded: nobody knows"), "{line}");
+    assert!(line.contains("aligned"), "{line}");
+    let (_, stdout, _) = checkpoints("list", dir.path(), &["--json"]);
+    let row = &json_lines(&stdout)[2];
+    assert_eq!((&row["status"], &row["id"], &row["mode"]), (&"failed".into(), &3.into(), &"aligned".into()));
+    assert_eq!(row["duration_ms"], 3.0);
+    assert!(row["reason"].as_str().is_some_and(|reason| reason.contains("nobody knows")), "{row}");
+    assert_eq!(json_lines(&stdout)[0]["status"], "completed");
+}
+
+#[test]
+fn show_draws_where_each_subtask_spent_its_time() {
+    let dir = good();
+    let (_, stdout, _) = checkpoints("show", dir.path(), &[]);
+    let bars: Vec<&str> = stdout.lines().skip_while(|line| !line.trim_start().starts_with("0  ")).collect();
+    assert_eq!(bars.len(), 7, "an axis, four subtasks, the record, a legend: {stdout}");
+    let bar = bars[4].strip_prefix("1/1 count, out").expect("the last subtask");
+    let order: String = {
+        let mut letters: Vec<char> = bar.trim().chars().collect();
+        letters.dedup();
+        letters.into_iter().collect()
+    };
+    assert_eq!(order, ".acsu", "{stdout}");
+    assert!(bars[5].starts_with("record") && bars[6].contains("a alignment"), "{stdout}");
+    let (_, stdout, _) = checkpoints("show", dir.path(), &["--json"]);
+    assert_eq!(json_lines(&stdout)[0]["record_ms"], 0.0);
 }
 
 #[test]

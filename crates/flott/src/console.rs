@@ -10,10 +10,11 @@ mod tests;
 use crate::run::{Ended, Listen, Report, Status};
 use crate::settings::Settings;
 use flott_checkpoint::guarantee::{PathGuarantee, of_job};
-use flott_checkpoint::{Dropped, Mode};
+use flott_checkpoint::{Dropped, Guarantee, Mode};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
 use flott_runtime::time::Time;
+use flott_runtime::whereabouts::Whereabouts;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub(crate) struct Opening {
     /// Where sinks put their output, as far as they say.
     pub(crate) outputs: Vec<String>,
     pub(crate) warnings: Vec<String>,
+    /// Where the job can be asked while it runs.
+    pub(crate) socket: Option<String>,
 }
 
 /// See the head of this file.
@@ -41,6 +44,8 @@ pub(crate) struct Console {
     /// Events cannot be printed any more.
     is_deaf: Cell<bool>,
     progress: Progress,
+    /// What was last said to be promised.
+    promised: Option<Guarantee>,
     /// Only on a terminal.
     bar: Option<ProgressBar>,
 }
@@ -57,6 +62,7 @@ impl Console {
             json: settings.json.unwrap_or(false),
             is_deaf: Cell::new(false),
             progress: Progress::default(),
+            promised: None,
             bar,
         }
     }
@@ -108,14 +114,27 @@ impl Console {
 
 impl Listen for Console {
     fn on_event(&mut self, now: Time, event: &JobEvent, status: &Status) {
-        let promised = of_job(&self.opening.paths);
+        let promised = status.guarantee.unwrap_or_else(|| of_job(&self.opening.paths));
         self.emit(&json::event(&self.opening, promised, event, status));
         match event {
             JobEvent::Started { .. } | JobEvent::Restored { .. } => {
                 self.progress.begin(now);
                 self.open(status);
             }
-            JobEvent::Completed { duration, .. } => self.progress.completed(now, *duration),
+            JobEvent::Changed { mode, interval } => {
+                let interval = humantime::format_duration(interval.unwrap_or_default());
+                self.log(&format!("checkpoints: {mode}, each {interval}, from the next one on"));
+            }
+            JobEvent::Completed { id, duration, .. } => {
+                self.progress.completed(now, *duration);
+                if self.promised.is_some_and(|before| before < promised) {
+                    self.log(&format!("guarantee: {promised} again, since checkpoint {id}"));
+                    self.promised = Some(promised);
+                }
+            }
+            JobEvent::Delayed(whereabouts) => {
+                delayed_lines(whereabouts).iter().for_each(|line| self.log(&format!("warning: {line}")));
+            }
             JobEvent::Aborted { id, reason } => self.log(&format!("warning: checkpoint {id} was given up: {reason}")),
             JobEvent::Restart { restarts, delay, error } => {
                 let delay = humantime::format_duration(*delay);
@@ -125,6 +144,10 @@ impl Listen for Console {
             JobEvent::Warning(warning) => self.log(&format!("warning: {warning}")),
             JobEvent::Progress { .. } => {}
         }
+        if self.promised.is_some_and(|before| promised < before) {
+            self.log(&lesser_line(promised, event));
+        }
+        self.promised = Some(promised);
         self.show_progress(now, status);
     }
 
@@ -154,6 +177,31 @@ pub(crate) fn write_log(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
+/// So many of the things that a checkpoint waits for are printed.
+const MOST_DELAYS: usize = 8;
+
+/// Where a checkpoint is that takes long.
+pub(crate) fn delayed_lines(whereabouts: &Whereabouts) -> Vec<String> {
+    let age = humantime::format_duration(Duration::from_secs(whereabouts.age.as_secs()));
+    let mut lines = vec![format!("checkpoint {} has been pending for {age}; what is missing:", whereabouts.id)];
+    let all = whereabouts.lines();
+    lines.extend(all.iter().take(MOST_DELAYS).map(|line| format!("  {line}")));
+    if let Some(more @ 1..) = all.len().checked_sub(MOST_DELAYS) {
+        lines.push(format!("  and {more} more: `flott status` names them all"));
+    }
+    lines
+}
+
+/// Why less is promised than before.
+fn lesser_line(promised: Guarantee, event: &JobEvent) -> String {
+    match event {
+        JobEvent::Restored { checkpoint, .. } => {
+            format!("guarantee: {promised} from now on, because checkpoint {checkpoint} is worth no more")
+        }
+        _ => format!("guarantee: {promised}, until an exact checkpoint is completed"),
+    }
+}
+
 fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
     // Attempts are numbered by their slots in the log; a reader of the console counts those that he sees.
     let attempt = status.restarts + 1;
@@ -176,9 +224,14 @@ fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
                  is kept (--checkpoint-dir turns them on)"
             .to_owned(),
     });
-    lines.push(format!("guarantee: {}", of_job(&opening.paths)));
+    let (meant, promised) = (of_job(&opening.paths), status.guarantee);
+    lines.push(match promised.filter(|promised| *promised < meant) {
+        Some(promised) => format!("guarantee: {promised}, because the restored checkpoint is worth no more"),
+        None => format!("guarantee: {meant}"),
+    });
     let lesser = opening.paths.iter().filter(|path| path.limit.is_some());
     lines.extend(lesser.map(|path| format!("  {path}")));
+    lines.extend(opening.socket.iter().map(|socket| format!("socket: {socket}")));
     lines.extend(opening.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines
 }

@@ -4,6 +4,7 @@ use crate::run::{Report, Status};
 use flott_checkpoint::{CheckpointId, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{Command, ManagerEvent};
+use flott_runtime::whereabouts::Whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -79,23 +80,21 @@ impl JobHandle {
         self.commands.send(Command::Cancel);
     }
 
-    /// Takes the next checkpoints in another mode. A job that requires more than the mode promises keeps its own, and warns.
+    /// Takes the next checkpoints in another mode. The pending one goes on as it began; what the job promises meanwhile is
+    /// [`Status::guarantee`].
     ///
     /// # Errors
-    /// If no job can run in that mode; in this version a job can run in all of them.
+    /// If the mode is less than what the job requires, if checkpoints are off, or if the job is over.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
-        self.commands.send(Command::SetMode(mode));
-        Ok(())
+        self.commands.set(Some(mode), None)
     }
 
     /// Takes the next checkpoints at another interval.
     ///
     /// # Errors
-    /// If no job can keep such an interval.
+    /// If no job can keep such an interval, if checkpoints are off, or if the job is over.
     pub fn set_interval(&self, interval: Duration) -> Result<()> {
-        crate::settings::check_interval(interval).map_err(Error::refused)?;
-        self.commands.send(Command::SetInterval(interval));
-        Ok(())
+        self.commands.set(None, Some(interval))
     }
 
     /// Waits for the end of the job. Blocks the calling thread.
@@ -110,6 +109,23 @@ impl JobHandle {
     #[must_use]
     pub fn wait_for(&self, time: Duration) -> Option<Result<Report>> {
         self.commands.shared.wait_for(time)
+    }
+
+    /// Answers at a local socket, until the job's I/O threads end.
+    ///
+    /// # Errors
+    /// If the system has no room for it.
+    #[cfg(unix)]
+    pub(crate) fn listen(
+        &self,
+        socket: &flott_runtime::io::local_socket::LocalSocket,
+        job: &str,
+    ) -> std::io::Result<()> {
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        let _inside = runtime.enter();
+        let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
+        runtime.spawn(crate::run::serve(listener, job.into(), self.commands()));
+        Ok(())
     }
 
     /// Runs something beside the job, until the job's I/O threads end.
@@ -143,11 +159,30 @@ impl Commands {
         self.ask(|request| Command::Savepoint { request })
     }
 
+    /// Where the pending checkpoint is: which channel of which subtask has not delivered its barrier, and why. `None` if none
+    /// is pending.
+    pub async fn locate(&self) -> Option<Arc<Whereabouts>> {
+        let (request, found) = self.shared.seek();
+        self.send(Command::Locate { request });
+        found.await.ok().flatten()
+    }
+
     fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
         let (request, answer) = self.shared.ask()?;
         self.send(command(request));
         // Every request is answered, at the latest when the job is over.
         answer.recv().unwrap_or_else(|_| Err(Error::failed("no checkpoint was taken: the job is gone")))
+    }
+
+    /// Takes the next checkpoints in another mode, at another interval, or both; nothing is changed if either cannot be.
+    ///
+    /// # Errors
+    /// As [`JobHandle::set_mode`] and [`JobHandle::set_interval`].
+    pub fn set(&self, mode: Option<Mode>, interval: Option<Duration>) -> Result<()> {
+        self.shared.check(mode, interval)?;
+        mode.into_iter().for_each(|mode| self.send(Command::SetMode(mode)));
+        interval.into_iter().for_each(|interval| self.send(Command::SetInterval(interval)));
+        Ok(())
     }
 
     /// As [`JobHandle::stop`].

@@ -17,6 +17,7 @@ mod job;
 mod keyed;
 pub mod prelude;
 mod program;
+pub mod remote;
 mod run;
 mod settings;
 mod sides;
@@ -35,6 +36,7 @@ pub use flott_runtime::operator::process::{
 pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
 pub use flott_runtime::time::Time;
+pub use flott_runtime::whereabouts::Whereabouts;
 pub use handle::{Commands, JobHandle};
 pub use job::Job;
 pub use keyed::Keyed;

@@ -8,6 +8,7 @@ use crate::job::Job;
 use crate::run::{self, Ended, Report, Status};
 use crate::settings::Settings;
 use clap::Args;
+use doorbell::Doorbell;
 use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{check_required, promises};
@@ -15,6 +16,7 @@ use std::process::exit;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
 
+mod doorbell;
 #[cfg(test)]
 mod tests;
 
@@ -63,10 +65,14 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     let job = Job::new(name);
     build(own, &job);
     log_to_stderr();
-    match begin(&job, flags).and_then(|(handle, checkpoints)| {
-        listen_for_signals(&handle, checkpoints);
+    let socket = Doorbell::hang(job.name());
+    let ended = begin(&job, flags, &socket).and_then(|(handle, checkpoints)| {
+        socket.listen(&handle, job.name());
+        listen_for_signals(&handle, checkpoints, socket.clone());
         handle.wait()
-    }) {
+    });
+    socket.remove();
+    match ended {
         Ok(Report { ended: Ended::Cancelled, .. }) => exit(INTERRUPTED),
         // Nothing was committed: not what code 0 stands for. The console has said so.
         Ok(Report { ended: Ended::Stopped, checkpoint: None, .. }) => exit(STOPPED_WITHOUT_CHECKPOINT),
@@ -76,12 +82,14 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
 }
 
 /// Starts the job, and says whether it takes checkpoints; a refusal is told here, everything later by the console.
-fn begin(job: &Job, flags: Settings) -> Result<(JobHandle, bool)> {
+fn begin(job: &Job, flags: Settings, socket: &Doorbell) -> Result<(JobHandle, bool)> {
     let start = || {
         let settings = flags.over(job.settings.borrow().clone());
         let frozen = job.freeze()?;
         run::manager_settings(&settings, &frozen.plan)?;
-        let opening = opening(job, &frozen, &settings)?;
+        let mut opening = opening(job, &frozen, &settings)?;
+        opening.socket = socket.path();
+        opening.warnings.extend(socket.warning());
         let checkpoints = opening.checkpoint_dir.is_some();
         let handle = run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))?;
         Ok((handle, checkpoints))
@@ -104,6 +112,7 @@ fn opening(job: &Job, frozen: &Frozen, settings: &Settings) -> Result<Opening> {
         paths,
         outputs: frozen.outputs.clone(),
         warnings: warnings(frozen, flott_timely::PANICS_END_ONLY_THE_ATTEMPT),
+        socket: None,
     })
 }
 
@@ -121,7 +130,7 @@ fn warnings(frozen: &Frozen, panics_end_only_the_attempt: bool) -> Vec<String> {
 }
 
 /// The first signal stops with a final checkpoint, the second ends the process at once.
-fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
+fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
     let commands = handle.commands();
     handle.spawn(async move {
         let Ok(mut signals) = Signals::new() else {
@@ -144,6 +153,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool) {
         let last = tokio::task::spawn_blocking(move || write_log(&farewell(checkpoints, &commands.status())));
         // A log that nobody reads does not hold up the end either.
         let _ = tokio::time::timeout(LAST_WORDS, last).await;
+        socket.remove();
         exit(INTERRUPTED);
     });
 }

@@ -7,14 +7,20 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod outlook;
 mod ports;
 mod printer;
+#[cfg(unix)]
+mod server;
 mod status;
 mod store;
 mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use outlook::Outlook;
+#[cfg(unix)]
+pub(crate) use server::serve;
 pub(crate) use status::Shared;
 pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
 
@@ -67,6 +73,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let teller = Teller::start(listener)?;
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
     let entropy = entropy()?;
+    let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)
@@ -75,7 +82,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .build()
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
-    let shared = Arc::new(Shared::new(frozen.skipped));
+    let shared = Arc::new(Shared::new(frozen.skipped, outlook));
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
     let driver = Driver {
         manager,

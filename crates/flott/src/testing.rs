@@ -23,7 +23,7 @@ mod tests;
 
 use crate::graph::Frozen;
 use crate::job::Job;
-use crate::run::{Report, Shared, manager_settings};
+use crate::run::{Outlook, Report, Shared, manager_settings};
 use crate::settings::Settings;
 use flott_checkpoint::{CheckpointId, Mode};
 use flott_runtime::error::Result;
@@ -179,7 +179,7 @@ impl<'a> Test<'a> {
         let mut random = Random::new(self.seed);
         let clock = VirtualClock::default();
         let mut objects = Objects::new(self.room);
-        let shared = Shared::new(skipped);
+        let shared = Shared::new(skipped, Outlook::new(Arc::clone(&plan), &settings));
         let mut crashes = self.crashes.into_iter();
         let (mut happened, mut completed, mut restored, mut warnings) = (0, 0, Vec::new(), Vec::new());
         loop {

@@ -3,6 +3,7 @@
 
 use crate::error::Error;
 use crate::time::Watermark;
+use crate::whereabouts::Standing;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, SubtaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +31,8 @@ pub enum Order {
         /// Whether it was recorded; sinks commit what belongs to it and to earlier ones.
         completed: bool,
     },
+    /// Say where the pending checkpoint is. Answer: [`Report::Located`].
+    Locate(CheckpointId),
     /// The final checkpoint is recorded and committed: the worker is done.
     Close,
 }
@@ -92,6 +95,13 @@ pub enum Report {
     },
     /// User code, a connector or storage failed: the attempt is over.
     Failed(Error),
+    /// Where each subtask of this worker stands with a checkpoint.
+    Located {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// In the order of the vertices.
+        standings: Vec<Standing>,
+    },
     /// Records so far, for progress.
     Progress(Progress),
     /// The worker obeyed [`Order::Close`].

@@ -9,6 +9,8 @@ pub mod calls;
 pub mod clock;
 pub mod entropy;
 pub mod files;
+#[cfg(unix)]
+pub mod local_socket;
 pub mod net;
 pub mod runtime;
 pub mod storage;

@@ -13,6 +13,7 @@ mod desk;
 mod doubt;
 mod gatherer;
 mod lineage;
+mod locating;
 mod log_calls;
 mod machine;
 mod planning;
@@ -35,7 +36,8 @@ use crate::control::{ToManager, ToWorker};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, CheckpointId, Mode, RequestId};
+use crate::whereabouts::Whereabouts;
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Mode, RequestId};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +82,11 @@ pub enum Command {
         /// Whom to answer.
         request: RequestId,
     },
+    /// Find out where the pending checkpoint is. Answered in [`ManagerOutbox::located`].
+    Locate {
+        /// Whom to answer.
+        request: RequestId,
+    },
     /// Take the next checkpoints in another mode.
     SetMode(Mode),
     /// Take the next checkpoints at another interval.
@@ -101,11 +108,16 @@ pub struct ManagerOutbox {
     pub events: Vec<JobEvent>,
     /// Which checkpoint a request was given, once that is complete; or why it is given none.
     pub answers: Vec<(RequestId, Result<CheckpointId>)>,
+    /// Where the pending checkpoint is, for whoever asked.
+    pub located: Vec<(RequestId, Located)>,
     /// Send a `Tick` at this moment, instead of any earlier wish.
     pub wake_at: Option<Time>,
     /// The job is over.
     pub done: Option<Outcome>,
 }
+
+/// Where the pending checkpoint is; `None` if none is pending.
+pub type Located = Option<Arc<Whereabouts>>;
 
 /// How a job ended.
 #[derive(Debug, Clone)]
@@ -144,8 +156,17 @@ pub enum JobEvent {
         attempt: AttemptId,
         /// The checkpoint.
         checkpoint: CheckpointId,
+        /// What that is worth: nothing that builds on it is worth more (D13).
+        guarantee: Guarantee,
         /// Its workers.
         workers: u16,
+    },
+    /// The next checkpoints are taken in another way, as asked.
+    Changed {
+        /// Their mode from now on.
+        mode: Mode,
+        /// The time between two of them from now on.
+        interval: Option<Duration>,
     },
     /// A checkpoint is recorded.
     Completed {
@@ -165,6 +186,8 @@ pub enum JobEvent {
         /// Why.
         reason: String,
     },
+    /// A checkpoint has been pending for long: where it is. Comes again while it is.
+    Delayed(Arc<Whereabouts>),
     /// The job restarts.
     Restart {
         /// How many times in this process so far.

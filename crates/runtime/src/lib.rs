@@ -37,6 +37,7 @@ pub mod subtask;
 pub mod testing;
 pub mod time;
 pub mod verify;
+pub mod whereabouts;
 pub mod worker;
 
 pub use error::{Error, ErrorKind, Result};

@@ -318,6 +318,12 @@ impl Flow {
         self.closed.set(closed);
     }
 
+    /// Output channels without credit.
+    #[must_use]
+    pub fn without_credit(&self) -> u32 {
+        self.without_credit.get()
+    }
+
     /// An output channel has used up its credit.
     pub fn credit_spent(&self) {
         self.without_credit.set(self.without_credit.get() + 1);

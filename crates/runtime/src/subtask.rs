@@ -12,6 +12,7 @@ mod output;
 mod sinks;
 mod snapshot;
 mod source_chain;
+mod standing;
 mod step;
 
 pub use builder::{Partitioner, SubtaskBuilder};

@@ -9,7 +9,9 @@ mod directory;
 mod tables;
 
 pub use directory::Directory;
-pub use tables::{CheckpointDetails, CheckpointRow, PartRow, checkpoint_rows, part_rows};
+pub use tables::{
+    CheckpointDetails, CheckpointRow, FailedRow, PartRow, checkpoint_rows, failed_rows, part_rows, record_time,
+};
 
 use crate::error::Result;
 use crate::io::storage::StorageServer;

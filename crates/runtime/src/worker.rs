@@ -278,6 +278,11 @@ impl Worker {
                 self.segments.resolved(id, outbox);
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.resolved(id, completed, clock, outbox))
             }
+            Order::Locate(id) => {
+                let standings = self.subtasks.iter().map(|subtask| subtask.standing(id, clock.now())).collect();
+                outbox.reports.push(Report::Located { id, standings });
+                Ok(())
+            }
             Order::Close => {
                 self.life = Life::Closed;
                 outbox.reports.push(Report::Progress(self.progress()));

@@ -154,6 +154,7 @@ pub fn order_name(order: &Order) -> &'static str {
         Order::Open => "order-open",
         Order::Trigger(_) => "order-trigger",
         Order::Resolved { .. } => "order-resolved",
+        Order::Locate(_) => "order-locate",
         Order::Close => "order-close",
     }
 }
@@ -170,6 +171,7 @@ pub fn report_name(report: &Report) -> &'static str {
         Report::Committed { .. } => "committed",
         Report::Finished { .. } => "finished",
         Report::Failed(_) => "failed",
+        Report::Located { .. } => "located",
         Report::Progress(_) => "progress",
         Report::Closed => "closed",
     }

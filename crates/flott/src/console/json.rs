@@ -1,12 +1,12 @@
 //! Events as JSON, one object a line. Fields are only ever added.
 
 use super::Opening;
+use crate::remote::millis;
 use crate::run::{Ended, Report, Status};
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee};
 use flott_runtime::error::Result;
 use flott_runtime::job_manager::JobEvent;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, status: &Status) -> Value {
     match event {
@@ -14,13 +14,25 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, st
         JobEvent::Restored { attempt, checkpoint, .. } => begun(opening, promised, *attempt, status, Some(*checkpoint)),
         JobEvent::Completed { id, mode, duration, bytes } => json!({
             "event": "checkpoint", "id": id, "status": "completed", "mode": mode,
-            "duration_ms": millis(*duration), "bytes": bytes,
+            "duration_ms": millis(*duration), "bytes": bytes, "guarantee": promised,
+        }),
+        JobEvent::Changed { mode, interval } => json!({
+            "event": "changed", "mode": mode, "interval_ms": interval.map(millis), "guarantee": promised,
         }),
         JobEvent::Aborted { id, reason } => {
             json!({"event": "checkpoint", "id": id, "status": "aborted", "reason": reason})
         }
         JobEvent::Restart { restarts, delay, error } => {
             json!({"event": "restart", "restarts": restarts, "delay_ms": millis(*delay), "error": error.to_string()})
+        }
+        JobEvent::Delayed(whereabouts) => {
+            let mut event = json!({"event": "delayed"});
+            if let (Some(fields), Ok(Value::Object(found))) =
+                (event.as_object_mut(), serde_json::to_value(&**whereabouts))
+            {
+                fields.extend(found);
+            }
+            event
         }
         JobEvent::Warning(message) => json!({"event": "warning", "message": message}),
         JobEvent::Progress { records_in, records_out } => {
@@ -37,14 +49,15 @@ fn begun(
     status: &Status,
     restored: Option<CheckpointId>,
 ) -> Value {
-    let checkpoints = opening
-        .checkpoint_dir
-        .as_ref()
-        .map(|directory| json!({"dir": directory, "mode": opening.mode, "interval_ms": millis(opening.interval)}));
+    let checkpoints = opening.checkpoint_dir.as_ref().map(|directory| {
+        let mode = status.checkpoint_mode.unwrap_or(opening.mode);
+        let interval = status.checkpoint_interval.unwrap_or(opening.interval);
+        json!({"dir": directory, "mode": mode, "interval_ms": millis(interval)})
+    });
     let mut event = json!({
         "event": if restored.is_some() { "restored" } else { "started" },
         "job": opening.job, "attempt": attempt, "try": status.restarts + 1, "workers": status.workers,
-        "guarantee": promised, "checkpoints": checkpoints,
+        "guarantee": promised, "checkpoints": checkpoints, "socket": opening.socket,
     });
     if let (Some(checkpoint), Some(fields)) = (restored, event.as_object_mut()) {
         fields.insert("checkpoint".to_owned(), json!(checkpoint));
@@ -73,9 +86,4 @@ fn ended(ended: Ended) -> &'static str {
         Ended::Stopped => "stopped",
         Ended::Cancelled => "cancelled",
     }
-}
-
-/// With a fraction, as all times in JSON.
-fn millis(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1_000.0
 }

@@ -16,6 +16,7 @@ fn opening(transactional: bool, checkpoint_dir: Option<&str>) -> Opening {
         paths: vec![of_path(path, checkpoint_dir.map(|_| Mode::Aligned), Guarantee::ExactlyOnce)],
         outputs: vec!["counts".to_owned()],
         warnings: vec!["nothing consumes the stream".to_owned()],
+        socket: Some("/run/flott/counting-7.sock".to_owned()),
     }
 }
 
@@ -31,6 +32,7 @@ fn the_start_says_guarantee_and_warnings() {
         "aligned, each 1s, in ck",
         "guarantee: at-least-once",
         "lines -> out: at-least-once, because sink out cannot take back",
+        "socket: /run/flott/counting-7.sock",
         "warning: nothing consumes",
     ] {
         assert!(lines.contains(words), "`{words}` is missing in {lines}");
@@ -105,7 +107,8 @@ fn the_progress_line_is_that_of_the_contract() {
     let mut progress = Progress::default();
     progress.begin(at(0));
     progress.completed(at(7), Duration::from_millis(18));
-    let last = CheckpointStatus { id: CheckpointId(42), duration: Duration::from_millis(18), bytes: 1 };
+    let (mode, duration) = (Mode::Aligned, Duration::from_millis(18));
+    let last = CheckpointStatus { id: CheckpointId(42), mode, duration, bytes: 1 };
     let status = Status { records_in: 12_000_000, records_out: 9_000_000, last_checkpoint: Some(last), ..status() };
     assert_eq!(progress.line(at(9), &status, false), None, "it is not time yet");
     let line = progress.line(at(10), &status, false);

@@ -2,6 +2,8 @@
 //!
 //! It decides nothing about the job. What it alone knows is how to wait.
 
+use crate::console::delayed_lines;
+
 use super::ports::Ports;
 use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
@@ -38,6 +40,9 @@ impl Listen for Quiet {
             JobEvent::Aborted { id, reason } => {
                 tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
             }
+            JobEvent::Delayed(whereabouts) => delayed_lines(whereabouts).iter().for_each(|line| {
+                tracing::warn!(target: "flott", "{line}");
+            }),
             JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
             _ => {}
         }
@@ -180,6 +185,9 @@ impl Driver {
         }
         for (request, answer) in outbox.answers {
             self.shared.answer(request, answer);
+        }
+        for (request, located) in outbox.located {
+            self.shared.found(request, located);
         }
         for (ticket, request) in outbox.storage {
             let reply = self.store.serve(request);

@@ -1,14 +1,16 @@
 //! What is known about a run while it goes on, and when it is over.
 
-use flott_checkpoint::{AttemptId, CheckpointId, Dropped, RequestId};
+use super::outlook::Outlook;
+use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
-use flott_runtime::job_manager::{JobEvent, Outcome};
+use flott_runtime::job_manager::{JobEvent, Located, Outcome};
 use flott_runtime::operator::try_map::Skipped;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How a job stands.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +38,13 @@ pub struct Status {
     pub records_in: u64,
     /// Records that sinks took, in this attempt.
     pub records_out: u64,
+    /// How the next checkpoint is taken; `None` with checkpoints off.
+    pub checkpoint_mode: Option<Mode>,
+    /// The time between two checkpoints.
+    pub checkpoint_interval: Option<Duration>,
+    /// What the job promises now: what is left if it crashes at this moment. Less than its mode would give, if it was
+    /// restored from less, or if there was a lesser mode since the last exact checkpoint.
+    pub guarantee: Option<Guarantee>,
 }
 
 /// What a job is doing.
@@ -59,6 +68,8 @@ pub enum Phase {
 pub struct CheckpointStatus {
     /// Its number.
     pub id: CheckpointId,
+    /// How it was taken.
+    pub mode: Mode,
     /// From trigger to record.
     pub duration: Duration,
     /// Bytes written for it.
@@ -109,10 +120,13 @@ pub(crate) struct Shared {
 
 struct State {
     status: Status,
+    outlook: Outlook,
     result: Option<Result<Report>>,
     ignored: Dropped,
     /// Who waits for a checkpoint.
     asking: BTreeMap<RequestId, Asking>,
+    /// Who wants to know where one is.
+    seeking: BTreeMap<RequestId, oneshot::Sender<Located>>,
     requests: u64,
 }
 
@@ -120,12 +134,16 @@ struct State {
 type Asking = Sender<Result<CheckpointId>>;
 
 impl Shared {
-    pub(crate) fn new(skipped: Vec<Skipped>) -> Shared {
+    pub(crate) fn new(skipped: Vec<Skipped>, outlook: Outlook) -> Shared {
+        let mut status = Status::default();
+        status.look(&outlook);
         let state = State {
-            status: Status::default(),
+            status,
+            outlook,
             result: None,
             ignored: Dropped::default(),
             asking: BTreeMap::new(),
+            seeking: BTreeMap::new(),
             requests: 0,
         };
         Shared { state: Mutex::new(state), over: Condvar::new(), skipped }
@@ -137,6 +155,18 @@ impl Shared {
 
     pub(crate) fn status(&self) -> Status {
         self.lock().status.clone()
+    }
+
+    /// Refuses what the job cannot do, before it is asked to.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub(crate) fn check(&self, mode: Option<Mode>, interval: Option<Duration>) -> Result<()> {
+        let state = self.lock();
+        match &state.result {
+            Some(result) => Err(Error::refused(format!("the job {}", how_it_ended(result)))),
+            None => state.outlook.check(mode, interval),
+        }
     }
 
     /// Waits for the end.
@@ -173,6 +203,26 @@ impl Shared {
         Ok((request, answer))
     }
 
+    /// Somebody wants to know where the pending checkpoint is. Nothing comes if the job is over.
+    pub(crate) fn seek(&self) -> (RequestId, oneshot::Receiver<Located>) {
+        let mut state = self.lock();
+        state.requests += 1;
+        let request = RequestId(state.requests);
+        let (seeking, found) = oneshot::channel();
+        if state.result.is_none() {
+            state.seeking.insert(request, seeking);
+        }
+        (request, found)
+    }
+
+    /// Where the pending checkpoint is.
+    pub(crate) fn found(&self, request: RequestId, located: Located) {
+        if let Some(seeking) = self.lock().seeking.remove(&request) {
+            // Whoever does not wait any more does not care.
+            let _ = seeking.send(located);
+        }
+    }
+
     /// The answer to a request.
     pub(crate) fn answer(&self, request: RequestId, answer: Result<CheckpointId>) {
         if let Some(asking) = self.lock().asking.remove(&request) {
@@ -193,14 +243,23 @@ impl Shared {
     /// Takes an event into the status.
     pub(crate) fn on_event(&self, event: &JobEvent) -> Status {
         let mut state = self.lock();
-        let status = &mut state.status;
+        let State { status, outlook, .. } = &mut *state;
         status.skipped = self.skipped();
         match event {
-            JobEvent::Started { attempt, workers } => status.begin(*attempt, *workers, None),
-            JobEvent::Restored { attempt, checkpoint, workers } => status.begin(*attempt, *workers, Some(*checkpoint)),
-            JobEvent::Completed { id, duration, bytes, .. } => {
+            JobEvent::Started { attempt, workers } => {
+                outlook.begun(Guarantee::ExactlyOnce);
+                status.begin(*attempt, *workers, None);
+            }
+            JobEvent::Restored { attempt, checkpoint, guarantee, workers } => {
+                outlook.begun(*guarantee);
+                status.begin(*attempt, *workers, Some(*checkpoint));
+            }
+            JobEvent::Changed { mode, interval } => outlook.changed(*mode, *interval),
+            JobEvent::Completed { id, mode, duration, bytes } => {
+                outlook.completed(*mode);
                 status.completed_checkpoints += 1;
-                status.last_checkpoint = Some(CheckpointStatus { id: *id, duration: *duration, bytes: *bytes });
+                let (id, mode, duration, bytes) = (*id, *mode, *duration, *bytes);
+                status.last_checkpoint = Some(CheckpointStatus { id, mode, duration, bytes });
             }
             JobEvent::Aborted { .. } => status.aborted_checkpoints += 1,
             JobEvent::Restart { restarts, .. } => {
@@ -209,12 +268,13 @@ impl Shared {
                     status.phase = Phase::Restarting;
                 }
             }
-            JobEvent::Warning(_) => {}
+            JobEvent::Warning(_) | JobEvent::Delayed(_) => {}
             JobEvent::Progress { records_in, records_out } => {
                 status.records_in = *records_in;
                 status.records_out = *records_out;
             }
         }
+        status.look(outlook);
         status.clone()
     }
 
@@ -234,6 +294,7 @@ impl Shared {
         for asking in std::mem::take(&mut state.asking).into_values() {
             let _ = asking.send(Err(over(&result)));
         }
+        state.seeking.clear();
         state.result = Some(result.clone());
         self.over.notify_all();
         result
@@ -260,16 +321,24 @@ impl Shared {
 
 /// Why a job that is over takes no checkpoint.
 fn over(result: &Result<Report>) -> Error {
-    let how = match result {
+    Error::failed(format!("no checkpoint was taken: the job {}", how_it_ended(result)))
+}
+
+fn how_it_ended(result: &Result<Report>) -> String {
+    match result {
         Ok(Report { ended: Ended::Finished | Ended::FinishedBefore, .. }) => "has finished".to_owned(),
         Ok(Report { ended: Ended::Stopped, .. }) => "was stopped".to_owned(),
         Ok(Report { ended: Ended::Cancelled, .. }) => "was cancelled".to_owned(),
         Err(error) => format!("has failed: {error}"),
-    };
-    Error::failed(format!("no checkpoint was taken: the job {how}"))
+    }
 }
 
 impl Status {
+    fn look(&mut self, outlook: &Outlook) {
+        (self.checkpoint_mode, self.checkpoint_interval) = (outlook.mode(), outlook.interval());
+        self.guarantee = Some(outlook.guarantee());
+    }
+
     fn begin(&mut self, attempt: AttemptId, workers: u16, restored: Option<CheckpointId>) {
         if self.phase != Phase::Stopping {
             self.phase = Phase::Running;

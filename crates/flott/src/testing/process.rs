@@ -115,7 +115,10 @@ impl<'a> Process<'a> {
                     self.lived.warnings.push(format!("checkpoint {id} was given up: {reason}"));
                 }
                 JobEvent::Restart { error, .. } => self.lived.warnings.push(format!("restart: {error}")),
-                JobEvent::Started { .. } | JobEvent::Progress { .. } => {}
+                JobEvent::Started { .. }
+                | JobEvent::Changed { .. }
+                | JobEvent::Delayed(_)
+                | JobEvent::Progress { .. } => {}
             }
         }
         for (ticket, request) in outbox.storage {

@@ -7,10 +7,10 @@
 #![allow(clippy::disallowed_methods, reason = "real processes need the real clock")]
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test may end where it stands")]
 
-use flott_checkpoint::{CheckpointId, LogEntry};
+use flott_checkpoint::{CheckpointId, LogEntry, Mode};
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::open_storage;
-use flott_runtime::verify::{Severity, verify};
+use flott_runtime::verify::{Directory, Severity, verify};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -51,6 +51,7 @@ impl Site {
             let lines = (0..LINES).map(|line| format!("{}\n", text_of(file, line)));
             fs::write(dir.path().join(format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
         }
+        fs::create_dir(dir.path().join("run")).expect("made");
         Site { dir, processes: std::cell::Cell::new(0) }
     }
 
@@ -90,6 +91,7 @@ impl Site {
             command.env_remove(name);
         }
         command.args(["--json", "--workers", "2"]);
+        command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
         command.arg("--input").arg(self.path("input-*.txt"));
@@ -100,6 +102,26 @@ impl Site {
     /// Runs the job to its end, which must be a good one.
     pub(crate) fn run_to_the_end(&self) {
         self.job().start().must_end_with(0);
+    }
+
+    /// The modes of the completed checkpoints that the history remembers, by id; each is that of its manifest, if that is there.
+    pub(crate) fn modes(&self) -> BTreeMap<CheckpointId, Mode> {
+        let storage = open_storage(&self.path("checkpoints").display().to_string(), JOB).expect("opened");
+        let directory = block_on(async { Directory::read(&storage, &mut |_| ()).await });
+        let directory = directory.expect("it runs").expect("read");
+        let completed = directory.history().filter(|entry| entry.is_completed());
+        let modes = completed.map(|entry| {
+            let mode = entry.tried.barrier.mode;
+            let manifest = directory.manifest(entry.id(), entry.attempt());
+            assert!(manifest.is_none_or(|manifest| manifest.mode == mode), "{entry:?}");
+            (entry.id(), mode)
+        });
+        modes.collect()
+    }
+
+    /// Where sockets lie.
+    pub(crate) fn sockets(&self) -> PathBuf {
+        self.path("run/flott")
     }
 
     /// The committed rows: of all parts whose names do not begin with a dot.
@@ -229,6 +251,11 @@ impl Start<'_> {
         self
     }
 
+    pub(crate) fn env(mut self, name: &str, value: &Path) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     /// So many lines a second.
     pub(crate) fn rate(self, rate: u64) -> Self {
         self.with(&["--rate", &rate.to_string()])
@@ -324,6 +351,17 @@ impl Process {
 
     pub(crate) fn events_of(&self, kind: &str) -> Vec<Value> {
         self.events().into_iter().filter(|event| event["event"] == kind).collect()
+    }
+
+    /// Its local socket, once it has said where that is.
+    pub(crate) fn await_socket(&mut self) -> String {
+        let begun = |process: &Process| {
+            let begun =
+                process.events().into_iter().find(|event| event["event"] == "started" || event["event"] == "restored");
+            begun.and_then(|event| event["socket"].as_str().map(str::to_owned))
+        };
+        self.await_that("it has a socket", |process| begun(process).is_some());
+        begun(self).expect("just seen")
     }
 
     /// Checkpoints that it says it completed.

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::io::{StorageRequest, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Dropped, Incarnation, RequestId, Restart, RestartOptions};
+use flott_checkpoint::{AttemptId, Dropped, Incarnation, Options, RequestId, Restart, RestartOptions};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,6 +93,12 @@ impl Cx<'_> {
 
     pub(super) fn tell(&mut self, event: JobEvent) {
         self.out.events.push(event);
+    }
+
+    /// How the next checkpoints are taken has been changed.
+    pub(super) fn tell_change(&mut self) {
+        let Options { mode, interval, .. } = self.desk.settings.coordinator;
+        self.tell(JobEvent::Changed { mode, interval });
     }
 
     pub(super) fn warn(&mut self, text: impl Into<String>) {

@@ -132,6 +132,9 @@ impl JobManager {
             self.gatherer.collect(running, &mut cx);
         }
         self.gatherer.go_on(running, &mut cx);
+        if running.end.is_some() {
+            running.stop_locating(&mut cx);
+        }
         if let Some(end) = running.end.take() {
             let attempt = running.attempt.id;
             self.end_attempt(attempt, end, now, outbox);
@@ -380,11 +383,16 @@ impl JobManager {
                 }
                 None => cx.refuse(request, "the job is not running at the moment"),
             },
+            Command::Locate { request } => match running {
+                Some(running) => running.locate(request, &mut cx),
+                None => cx.out.located.push((request, None)),
+            },
             Command::SetMode(mode) => match super::planning::allows_mode(mode, &cx) {
                 Err(error) => cx.warn(error.to_string()),
                 Ok(()) => {
                     cx.desk.settings.coordinator.mode = mode;
                     running.into_iter().for_each(|running| running.set_mode(mode));
+                    cx.tell_change();
                 }
             },
             Command::SetInterval(interval) => match flott_checkpoint::check_interval(interval) {
@@ -392,6 +400,7 @@ impl JobManager {
                 Ok(()) => {
                     cx.desk.settings.coordinator.interval = Some(interval);
                     running.into_iter().for_each(|running| running.set_interval(interval, &mut cx));
+                    cx.tell_change();
                 }
             },
         }

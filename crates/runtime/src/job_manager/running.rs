@@ -6,6 +6,7 @@
 
 use super::desk::{Cx, earliest};
 use super::lineage::Lineage;
+use super::locating::Locating;
 use super::recorder::Recorder;
 use super::{JobEvent, Outcome};
 use crate::attempt::Attempt;
@@ -33,6 +34,8 @@ pub(super) struct Running {
     pub(super) end: Option<End>,
     /// Vertices with a sink that commits; all others have nothing to commit.
     pub(super) committing: BTreeSet<u16>,
+    /// Who wants to know where the pending checkpoint is.
+    pub(super) locating: Locating,
     sources: Vec<u16>,
     /// Sources that are not at their end.
     sources_left: BTreeSet<SubtaskId>,
@@ -105,6 +108,7 @@ impl Running {
             just_opened: false,
             end: None,
             committing,
+            locating: Locating::default(),
             sources,
             sources_left,
             restored: BTreeSet::new(),
@@ -130,6 +134,7 @@ impl Running {
             Stage::Closing { again, .. } => Some(*again),
             Stage::Restoring => None,
         };
+        let own = earliest(own, self.locating.due());
         earliest(own, self.recorder.as_ref().and_then(Recorder::due))
     }
 
@@ -155,6 +160,7 @@ impl Running {
         {
             self.coordinate(Event::Tick, cx);
         }
+        self.locate_on_time(cx);
     }
 
     pub(super) fn on_storage(&mut self, reply: StorageReply, cx: &mut Cx<'_>) {
@@ -210,6 +216,7 @@ impl Running {
                 }
                 self.coordinate(Event::Finished { subtask, attempt }, cx);
             }
+            Report::Located { id, standings } => self.on_located(worker, id, standings, cx),
             Report::Resolved { id, subtask } => self.on_resolved(id, subtask, cx),
             Report::Committed { id, subtask } => self.coordinate(Event::CommitDone { subtask, attempt, id }, cx),
         }
@@ -232,7 +239,10 @@ impl Running {
     fn all_restored(&mut self, cx: &mut Cx<'_>) {
         let (attempt, workers) = (self.attempt.id, self.attempt.workers);
         cx.tell(match self.attempt.restore.as_ref() {
-            Some(restore) => JobEvent::Restored { attempt, checkpoint: restore.checkpoint, workers },
+            Some(restore) => {
+                let guarantee = self.lineage.origin.inherited;
+                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers }
+            }
             None => JobEvent::Started { attempt, workers },
         });
         if let Some(outcome) = self.lineage.finished.clone() {

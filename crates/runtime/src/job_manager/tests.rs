@@ -5,6 +5,7 @@ mod checkpoints;
 mod collecting;
 mod ending;
 mod failures;
+mod locating;
 mod lost_mail;
 mod restore;
 mod rig;

@@ -312,6 +312,15 @@ impl Gate {
         self.channels.iter().flat_map(|channel| &channel.captures).map(Capture::buffered).sum()
     }
 
+    /// The channel, its batches before the barrier of this id, and whether that is there; without it, all of its batches.
+    pub(super) fn ahead_of(&self, channel: Channel, id: CheckpointId) -> (ChannelId, usize, bool) {
+        let channel = self.channels.get(usize::from(channel.0)).expect("channels are numbered by the gate itself");
+        let is_it = |element: &Element| matches!(element, Element::Barrier(barrier) if barrier.id == id);
+        let batches = channel.queue.iter().take_while(|element| !is_it(element));
+        let batches = batches.filter(|element| matches!(element, Element::Batch { .. })).count();
+        (channel.id, batches, channel.queue.iter().any(is_it))
+    }
+
     /// Whether records wait in some channel, blocked or not: none may when a stopped world is cut (I3).
     pub(super) fn holds_records(&self) -> bool {
         self.channels.iter().any(|channel| channel.queue.iter().any(|element| matches!(element, Element::Batch { .. })))

@@ -11,6 +11,7 @@ use crate::outbox::Outbox;
 use crate::segment::{EncodedBlock, SegmentOut, StateHeader, TARGET_BLOCK};
 use crate::state::Progress;
 use crate::time::Time;
+use crate::whereabouts::Stage as Shown;
 use crate::worker::{SegmentState, Segments};
 use flott_checkpoint::{Barrier, CheckpointId, SubtaskId};
 use std::collections::BTreeMap;
@@ -87,6 +88,15 @@ impl Part {
 
     pub(super) fn id(&self) -> CheckpointId {
         self.barrier.id
+    }
+
+    /// How far it is, for people.
+    pub(super) fn shown(&self) -> Shown {
+        match self.stage {
+            Stage::Scan(_) => Shown::Scanning,
+            Stage::Prepare => Shown::Preparing,
+            Stage::Upload => Shown::Uploading,
+        }
     }
 
     /// How much more of the scan is done in one step: under back-pressure steps are long, and whoever takes unaligned checkpoints

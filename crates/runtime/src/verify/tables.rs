@@ -2,14 +2,19 @@
 
 use super::directory::Directory;
 use crate::control::{Captured, PartTimings, SplitPart};
+use crate::history::HistoryEntry;
 use crate::manifest::Manifest;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, Slot, SubtaskId};
 use serde::{Serialize, Serializer};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Whatever is printed as JSON has times in milliseconds, with a fraction.
 fn in_millis<S: Serializer>(micros: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(millis(*micros))
+}
+
+fn perhaps_in_millis<S: Serializer>(micros: &Option<u64>, serializer: S) -> Result<S::Ok, S::Error> {
+    micros.map(millis).serialize(serializer)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a moment of today has 51 bits")]
@@ -97,6 +102,59 @@ pub fn checkpoint_rows(directory: &Directory) -> Vec<CheckpointRow> {
         details: directory.manifest(entry.id, entry.attempt).map(CheckpointDetails::from),
     };
     directory.checkpoints().map(row).collect()
+}
+
+/// A checkpoint that was tried and is not in the log.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FailedRow {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// The attempt that tried it.
+    pub attempt: AttemptId,
+    /// What it was for; `None` if that is not known.
+    pub kind: Option<Kind>,
+    /// How its cuts were to be taken; `None` if that is not known.
+    pub mode: Option<Mode>,
+    /// How many workers the job had.
+    pub workers: u16,
+    /// When it was given up, in microseconds since the epoch; as JSON in milliseconds.
+    #[serde(rename = "ended_at_ms", serialize_with = "in_millis")]
+    pub ended_at: u64,
+    /// From the trigger until then, in microseconds, if that is known; as JSON in milliseconds.
+    #[serde(rename = "duration_ms", serialize_with = "perhaps_in_millis")]
+    pub duration: Option<u64>,
+    /// Why: who, at which step, and what happened.
+    pub reason: String,
+}
+
+/// The checkpoints that the history remembers and the log does not have, oldest first.
+#[must_use]
+pub fn failed_rows(directory: &Directory) -> Vec<FailedRow> {
+    let recorded: BTreeSet<_> = directory.checkpoints().map(|(_, entry)| (entry.id, entry.attempt)).collect();
+    let failed = directory.history().filter(|entry| !recorded.contains(&(entry.id(), entry.attempt())));
+    // One that was recorded and is collected by now has no reason.
+    let row = |entry: &HistoryEntry| {
+        let barrier = entry.tried.barrier;
+        // What another attempt found of a dead one's checkpoint has no trigger.
+        let known = barrier.triggered_at > 0;
+        entry.reason().map(|reason| FailedRow {
+            id: entry.id(),
+            attempt: entry.attempt(),
+            kind: known.then_some(barrier.kind),
+            mode: known.then_some(barrier.mode),
+            workers: entry.workers,
+            ended_at: entry.tried.ended_at.saturating_mul(1_000),
+            duration: known.then(|| entry.tried.ended_at.saturating_sub(barrier.triggered_at).saturating_mul(1_000)),
+            reason,
+        })
+    };
+    failed.filter_map(row).collect()
+}
+
+/// How long the log took for a checkpoint after its last part was durable, in microseconds, if the history remembers it.
+#[must_use]
+pub fn record_time(directory: &Directory, id: CheckpointId, attempt: AttemptId) -> Option<u64> {
+    directory.history().find(|entry| (entry.id(), entry.attempt()) == (id, attempt)).map(|entry| entry.phases.record)
 }
 
 /// One subtask's part of a checkpoint.

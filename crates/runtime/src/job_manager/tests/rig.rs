@@ -6,11 +6,12 @@ use crate::control::{BlobRef, Order, Progress, Report, SubtaskPart, ToManager, T
 use crate::error::{Error, Result};
 use crate::heartbeat::Heartbeats;
 use crate::io::{FileInfo, Files, ReadFile, WriteFile};
-use crate::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
+use crate::job_manager::{Command, JobEvent, JobManager, JobSettings, Located, ManagerEvent, ManagerOutbox, Outcome};
 use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
 use crate::record::TypedCodec;
 use crate::source::Threads;
 use crate::time::Time;
+use crate::whereabouts::{Held, MissingBarrier, Stage, Standing};
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, RequestId, SubtaskId};
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ pub(super) struct Rig {
     pub(super) script: Script,
     pub(super) events: Vec<JobEvent>,
     pub(super) answers: Vec<(RequestId, Result<CheckpointId, Error>)>,
+    pub(super) located: Vec<(RequestId, Located)>,
     pub(super) done: Option<Outcome>,
     /// Every attempt that was started.
     pub(super) attempts: Vec<Arc<Attempt>>,
@@ -35,6 +37,8 @@ pub(super) struct Rig {
     pub(super) queue: VecDeque<ManagerEvent>,
     /// How often a worker was told to open.
     pub(super) opens: u32,
+    /// How often a worker was told to trigger.
+    pub(super) triggers: u32,
     workers: Vec<Worker>,
     wake: Option<Time>,
     random: u64,
@@ -59,6 +63,8 @@ pub(super) struct Script {
     pub(super) slow: Option<u16>,
     /// The sources have nothing to read.
     pub(super) idle: bool,
+    /// This worker never says where a checkpoint is.
+    pub(super) mute: Option<u16>,
 }
 
 /// When a scripted failure happens.
@@ -99,15 +105,18 @@ impl Rig {
                 slow: None,
                 segments: false,
                 idle: false,
+                mute: None,
             },
             events: Vec::new(),
             answers: Vec::new(),
+            located: Vec::new(),
             done: None,
             attempts: Vec::new(),
             committed: Vec::new(),
             committed_by: BTreeSet::new(),
             queue: VecDeque::from([ManagerEvent::Begin]),
             opens: 0,
+            triggers: 0,
             workers: Vec::new(),
             wake: None,
             random: seed ^ 0x5eed,
@@ -214,6 +223,7 @@ impl Rig {
     fn serve(&mut self, out: ManagerOutbox) {
         self.events.extend(out.events);
         self.answers.extend(out.answers);
+        self.located.extend(out.located);
         self.wake = out.wake_at.or(self.wake);
         for (ticket, request) in out.storage {
             let reply = self.store.serve(request);
@@ -313,13 +323,33 @@ impl Rig {
             }
             // Like a real worker: before it is open it takes no trigger.
             Order::Trigger(_) if !worker.open => {}
-            Order::Trigger(barrier) => self.triggered(index, barrier),
+            Order::Trigger(barrier) => {
+                self.triggers += 1;
+                self.triggered(index, barrier);
+            }
             Order::Resolved { id, completed } => self.resolved(index, id, completed),
+            Order::Locate(id) => self.located(index, id),
             Order::Close => {
                 worker.closed = true;
                 self.report(index, Report::Closed);
             }
         }
+    }
+
+    fn located(&mut self, index: u16, id: CheckpointId) {
+        if self.script.mute == Some(index) {
+            return;
+        }
+        let silent = self.script.silent == Some(index);
+        let [source, sink] = Rig::subtasks(index);
+        let trigger = MissingBarrier { from: None, arrived: true, batches: 0 };
+        let barrier = MissingBarrier { from: Some(source), arrived: false, batches: 3 };
+        let stage = |missing| if silent { Stage::Arriving(vec![missing]) } else { Stage::Acked };
+        let standings = vec![
+            Standing { subtask: source, stage: stage(trigger), held: Some(Held::Backpressure) },
+            Standing { subtask: sink, stage: stage(barrier), held: None },
+        ];
+        self.report(index, Report::Located { id, standings });
     }
 
     fn maybe_finish(&mut self, index: u16) {

@@ -106,7 +106,7 @@ impl Director {
                 book.failures
                     .push(crate::Error::failed(format!("declined: {reason}")).at_subtask(subtask).at_checkpoint(id));
             }
-            Report::Triggered { .. } | Report::Committed { .. } | Report::Progress(_) => {}
+            Report::Triggered { .. } | Report::Committed { .. } | Report::Located { .. } | Report::Progress(_) => {}
         }
     }
 

@@ -9,6 +9,7 @@ use crate::plan::Plan;
 use crate::source::Threads;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
 use crate::time::{Clock, Time};
+use crate::whereabouts::{Stage, Standing};
 use crate::worker::Mail;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode, SubtaskId};
@@ -34,6 +35,8 @@ pub(super) struct Setting {
     pub(super) reorders_calls: bool,
     /// Each checkpoint is taken in any mode, but the last one before the end, and the final one, in `mode`.
     pub(super) switches: bool,
+    /// Subtasks are asked where they stand at each trigger and each ack.
+    pub(super) asks: bool,
 }
 
 impl Setting {
@@ -49,6 +52,7 @@ impl Setting {
             aborts: 0,
             reorders_calls: false,
             switches: false,
+            asks: false,
         }
     }
 }
@@ -70,6 +74,8 @@ pub(super) struct Run {
     base: Option<Restore>,
     plan: Arc<Plan>,
     pub(super) cuts: usize,
+    /// What subtasks that were asked said of themselves.
+    pub(super) stages: BTreeSet<&'static str>,
     pub(super) records_in_stopped_world: usize,
     /// What each worker read of the storage.
     pub(super) read: BTreeMap<u16, BTreeSet<String>>,
@@ -163,6 +169,12 @@ pub(super) fn run_switching(seed: u64, checkpoints: u32, last: Mode, ending: End
     play(seed, setting, checkpoints + 1, ending, from)
 }
 
+/// Asks all subtasks again and again where they stand.
+pub(super) fn run_asking(seed: u64, mode: Mode) -> Run {
+    let setting = Setting { asks: true, ..Setting::new(mode, job::Shows::Commits) };
+    play(seed, setting, 4, Ending::Finish, None)
+}
+
 /// A new incarnation, with a sink that has no committer.
 pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
     play(seed, Setting::new(mode, job::Shows::AtOnce), 2, Ending::Finish, None)
@@ -213,6 +225,7 @@ impl Script {
             base,
             plan: Arc::clone(&setting.plan),
             cuts: 0,
+            stages: BTreeSet::new(),
             records_in_stopped_world: 0,
             read: BTreeMap::new(),
             most_reads_at_once: 0,
@@ -341,6 +354,13 @@ impl Script {
         let triggered_at = self.clock.now().millis();
         let barrier = Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at };
         self.tell(&Order::Trigger(barrier));
+        self.ask(id);
+    }
+
+    fn ask(&mut self, id: CheckpointId) {
+        if self.setting.asks {
+            self.tell(&Order::Locate(id));
+        }
     }
 
     fn on_report(&mut self, worker: u16, report: Report) {
@@ -354,7 +374,11 @@ impl Script {
             Report::Acked { id, part } => {
                 let Some((pending, parts)) = &mut self.pending else { return };
                 assert_eq!(*pending, id);
-                parts.insert(part.subtask, *part);
+                let is_news = parts.insert(part.subtask, *part).is_none();
+                if is_news {
+                    self.ask(id);
+                }
+                let Some((_, parts)) = &mut self.pending else { return };
                 if parts.len() == usize::from(self.setting.workers) * self.setting.plan.vertices.len() {
                     self.resolve();
                 }
@@ -362,12 +386,29 @@ impl Script {
             Report::Finished { .. } => self.finished += 1,
             Report::Committed { id, .. } => *self.committed.entry(id).or_insert(0) += 1,
             Report::Failed(error) => panic!("{error}"),
+            Report::Located { id, standings } => self.on_located(id, &standings),
             Report::Declined { id, reason, .. } if self.pending.as_ref().is_some_and(|(pending, _)| *pending == id) => {
                 panic!("{reason}")
             }
             // A newer barrier came before it was heard that this one is over.
             Report::Declined { .. } => {}
             Report::Triggered { .. } | Report::Resolved { .. } | Report::Progress(_) | Report::Closed => {}
+        }
+    }
+
+    /// What a subtask says of itself agrees with what it has done.
+    fn on_located(&mut self, id: CheckpointId, standings: &[Standing]) {
+        let Some((_, parts)) = self.pending.as_ref().filter(|(pending, _)| *pending == id) else { return };
+        for standing in standings {
+            let acked = parts.contains_key(&standing.subtask);
+            let says_so = standing.stage == Stage::Acked;
+            assert_eq!(says_so, acked, "{standing:?} of checkpoint {id}");
+            assert_ne!(standing.stage, Stage::Over, "{standing:?} of checkpoint {id}");
+            self.run.stages.insert(match standing.stage {
+                Stage::Arriving(_) => "arriving",
+                Stage::Acked => "acked",
+                _ => "cut",
+            });
         }
     }
 

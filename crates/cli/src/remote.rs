@@ -1,0 +1,123 @@
+//! `flott status` and `flott set`: ask a running job by its local socket.
+//!
+//! All that is decided here is how an answer is printed; what can be changed is the job's business.
+
+use crate::output::{Failure, bytes, json_line};
+use clap::Args;
+use flott::remote::{Request, ask};
+use serde_json::Value;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Which running job.
+#[derive(Args, Clone, Debug)]
+pub struct Place {
+    /// The job's name, or the path of its socket, which it prints at its start.
+    #[arg(value_name = "JOB|SOCKET")]
+    job: String,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What to change.
+#[derive(Args, Clone, Debug)]
+#[group(id = "change", required = true, multiple = true, args = ["checkpoint_mode", "checkpoint_interval"])]
+pub struct Change {
+    #[command(flatten)]
+    place: Place,
+    /// How the next checkpoints are taken: stop-the-world, aligned, at-least-once, unaligned or aligned-then-unaligned
+    #[arg(long, value_name = "MODE")]
+    checkpoint_mode: Option<String>,
+    /// Time between two checkpoints, as 500ms
+    #[arg(long, value_name = "TIME")]
+    checkpoint_interval: Option<String>,
+}
+
+/// Prints how a job stands.
+///
+/// # Errors
+/// If it cannot be asked, or the output cannot be written.
+pub fn status(place: &Place) -> Result<ExitCode, Failure> {
+    let answer = ask(&place.job, &Request::Status {})?;
+    print(place, &answer)
+}
+
+/// Changes mode and interval, and prints how the job stands then.
+///
+/// # Errors
+/// If it cannot be asked or refuses, or the output cannot be written.
+pub fn set(change: &Change) -> Result<ExitCode, Failure> {
+    let Change { place, checkpoint_mode, checkpoint_interval } = change.clone();
+    let answer = ask(&place.job, &Request::Set { checkpoint_mode, checkpoint_interval })?;
+    print(&place, &answer)
+}
+
+fn print(place: &Place, answer: &Value) -> Result<ExitCode, Failure> {
+    let mut out = io::stdout().lock();
+    if place.json {
+        json_line(&mut out, answer)?;
+    } else {
+        lines(answer).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The answer for people.
+fn lines(answer: &Value) -> Vec<String> {
+    let text = |name: &str| word(answer.get(name).unwrap_or(&Value::Null));
+    let mut lines = vec![
+        format!("job {} (process {}) is {}", text("job"), text("pid"), text("phase")),
+        format!("  attempt      {}, with {} workers, {} restarts", text("attempt"), text("workers"), text("restarts")),
+        format!("  guarantee    {}", text("guarantee")),
+        format!("  records      {} in, {} out", text("records_in"), text("records_out")),
+    ];
+    if answer.get("checkpoint_mode").is_none_or(Value::is_null) {
+        lines.push("  checkpoints  off".to_owned());
+        return lines;
+    }
+    let interval = span(answer.get("checkpoint_interval_ms"));
+    lines.push(format!("  checkpoints  {}, each {interval}", text("checkpoint_mode")));
+    lines.push(format!(
+        "               {} completed, {} given up",
+        text("completed_checkpoints"),
+        text("aborted_checkpoints")
+    ));
+    if let Some(last) = answer.get("last_checkpoint").filter(|last| !last.is_null()) {
+        let of = |name: &str| word(last.get(name).unwrap_or(&Value::Null));
+        let size = last.get("bytes").and_then(Value::as_u64).map_or_else(String::new, bytes);
+        let took = span(last.get("duration_ms"));
+        lines.push(format!("  last         checkpoint {} ({}), {size} in {took}", of("id"), of("mode")));
+    }
+    if let Some(pending) = answer.get("pending").filter(|pending| !pending.is_null()) {
+        let of = |name: &str| word(pending.get(name).unwrap_or(&Value::Null));
+        let age = span(pending.get("age_ms"));
+        lines.push(format!("  pending      checkpoint {} ({}) for {age}; what is missing:", of("id"), of("mode")));
+        let missing = answer.get("pending_lines").and_then(Value::as_array).into_iter().flatten();
+        lines.extend(missing.map(|line| format!("    {}", word(line))));
+    }
+    lines
+}
+
+/// A value without the quotes of JSON.
+fn word(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+fn span(millis: Option<&Value>) -> String {
+    let millis = millis.and_then(Value::as_f64).filter(|millis| *millis >= 0.0);
+    let time = millis.and_then(|millis| Duration::try_from_secs_f64(millis / 1_000.0).ok());
+    time.map_or_else(
+        || "-".to_owned(),
+        |time| {
+            let shown = Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+            humantime::format_duration(shown).to_string()
+        },
+    )
+}
