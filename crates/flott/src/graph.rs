@@ -227,7 +227,10 @@ impl Graph {
         for operator in &self.operators {
             errors.extend(check_name("operator", &operator.name));
             if !names.insert(&operator.name) {
-                errors.push(format!("two operators are called `{}`; every name of a source, stateful operator or sink must be unique", operator.name));
+                errors.push(format!(
+                    "two operators are called `{}`; every name of a source, stateful operator or sink must be unique",
+                    operator.name
+                ));
             }
             let mut states = BTreeSet::new();
             for state in operator.states.iter().filter(|state| !states.insert(&state.name)) {

@@ -31,7 +31,8 @@ pub struct Attempt {
     pub first_checkpoint: CheckpointId,
     /// The state to start from; `None` starts empty.
     pub restore: Option<Restore>,
-    /// This attempt begins an incarnation (R4): sinks claim their targets, and with `overwrite` take over foreign ones.
+    /// This attempt begins an incarnation (R4): sinks claim their targets, and with `overwrite` take over foreign ones. Or it goes
+    /// on with one that took them over, which a crash may have interrupted.
     pub claim: Option<Claim>,
     /// Sizes and times.
     pub options: WorkerOptions,

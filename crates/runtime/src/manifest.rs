@@ -52,6 +52,9 @@ pub struct Manifest {
     pub base: Option<BaseEntry>,
     /// Every source had reached its end: the job is finished (C3).
     pub finished: bool,
+    /// Its incarnation was told to take over targets that held foreign output (R4): a restore goes on with removing that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub takes_over: bool,
     /// How many workers the attempt had, and so how many subtasks each vertex has.
     pub workers: u16,
     /// When and how long.

@@ -391,7 +391,8 @@ impl Subtask {
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
-            self.sinks.iter_mut().for_each(|sink| sink.claim(claim));
+            let is_restored = self.attempt.restore.is_some();
+            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored));
         }
     }
 

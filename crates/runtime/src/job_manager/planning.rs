@@ -121,7 +121,8 @@ impl Planning {
         });
         let mut lineage = self.lineage(&claim, top, inherited);
         lineage.finished.take_if(|_| new_sources);
-        let overwrite = cx.desk.settings.overwrite;
+        // A takeover that a crash interrupted is not to be asked for again.
+        let overwrite = cx.desk.settings.overwrite || top.is_some_and(|manifest| manifest.takes_over);
         let claims = (claim.restore.is_none() || overwrite).then_some(SinkClaim { overwrite });
         let attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
         Ok(Ready { attempt: Arc::new(attempt), lineage })

@@ -154,10 +154,14 @@ impl SinkPort {
         self.writer.borrow_mut().ready()
     }
 
-    /// A new incarnation begins; subtask 0 alone.
-    pub(super) fn claim(&mut self, claim: Claim) {
+    /// A new incarnation begins, or one goes on that took over foreign output; subtask 0 alone. The foreign output goes after
+    /// the first commit: after that of the restored tokens, if there is a checkpoint already.
+    pub(super) fn claim(&mut self, claim: Claim, is_restored: bool) {
         self.owe(Duty::Claim { overwrite: claim.overwrite });
-        self.overwrite_after_commit = claim.overwrite;
+        self.overwrite_after_commit = claim.overwrite && !is_restored;
+        if claim.overwrite && is_restored {
+            self.owe(Duty::Overwrite);
+        }
     }
 
     /// The tokens that the restored checkpoint lists and that this subtask owns.
