@@ -13,6 +13,7 @@ mod snapshot;
 mod source_chain;
 mod standing;
 mod step;
+mod tally;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use source_chain::Pulled;
@@ -38,6 +39,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use tally::Tally;
 
 /// What the subtask does with a source, whatever its type.
 pub trait SourcePort {
@@ -117,6 +119,7 @@ pub(crate) struct Subtask {
     calls: BTreeMap<Ticket, usize>,
     records_in: Rc<Cell<u64>>,
     records_out: Rc<Cell<u64>>,
+    tally: Tally,
 }
 
 impl Subtask {
@@ -170,6 +173,7 @@ impl Subtask {
             calls: BTreeMap::new(),
             records_in,
             records_out,
+            tally: Tally::new(attempt.world.heartbeats.of(id.index).meters().of(id.vertex)),
         })
     }
 
@@ -189,6 +193,7 @@ impl Subtask {
             output.borrow_mut().on_credit(packet.channel.to, bytes);
             return Ok(());
         }
+        self.tally.received(&packet);
         match self.gate.deliver(packet) {
             Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),

@@ -27,17 +27,23 @@ struct Dead {
     workers: u16,
 }
 
-impl Chronicle {
-    pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
-        let record = match &note.tried.outcome {
+impl Note {
+    /// Where the time went, as far as parts arrived.
+    pub(super) fn phases(&self) -> Phases {
+        let record = match &self.tried.outcome {
             Outcome::Completed { acked_at, .. } => {
-                let record = Time::of_millis(note.tried.ended_at).since(Time::of_millis(*acked_at));
+                let record = Time::of_millis(self.tried.ended_at).since(Time::of_millis(*acked_at));
                 u64::try_from(record.as_micros()).unwrap_or(u64::MAX)
             }
             Outcome::Aborted(_) | Outcome::Unknown { .. } => 0,
         };
-        let parts = note.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part));
-        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: Phases::of(parts, record) }, cx);
+        Phases::of(self.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part)), record)
+    }
+}
+
+impl Chronicle {
+    pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
+        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: note.phases() }, cx);
     }
 
     /// Looks for checkpoints that the attempt before this one began and whose end it did not live to write down.
