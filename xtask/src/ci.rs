@@ -10,7 +10,7 @@ pub(crate) fn run() -> Result<(), String> {
     process::run("cargo", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;
     cargo(&["run", "--release", "--locked", "-p", "flott-sim", "--", "--seeds", "200"])?;
-    for mode in ["aligned", "stop-the-world", "at-least-once"] {
+    for mode in ["aligned", "stop-the-world", "at-least-once", "unaligned", "aligned-then-unaligned"] {
         kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1 })?;
     }
     real::run(&real::all())

@@ -1,13 +1,67 @@
 //! Tests against real components. Each entry installs or starts what it needs, or names what is missing.
 
+use crate::process::{self, cargo, exists};
+use std::path::{Path, PathBuf};
+
 /// Components that this version has tests for.
 pub(crate) fn all() -> Vec<String> {
-    Vec::new()
+    vec!["postgres".to_owned()]
 }
 
 pub(crate) fn run(names: &[String]) -> Result<(), String> {
-    match names.first() {
-        None => Ok(()),
-        Some(name) => Err(format!("there are no tests against `{name}` in this version; known are: {:?}", all())),
+    names.iter().try_for_each(|name| match name.as_str() {
+        "postgres" => postgres(),
+        _ => Err(format!("there are no tests against `{name}` in this version; known are: {}", all().join(", "))),
+    })
+}
+
+/// The PostgreSQL sink against servers that its tests start, kill and start again.
+fn postgres() -> Result<(), String> {
+    if postgres_programs().is_none() {
+        install("postgresql", "its tests start servers of their own, so no running one is needed, only the programs")?;
     }
+    let programs = postgres_programs().ok_or(
+        "no `initdb` was found after installing postgresql: name its directory in FLOTT_POSTGRES_BIN, then run this again",
+    )?;
+    eprintln!("postgres: the programs in {}", programs.display());
+    let features = ["--locked", "-p", "flott", "--features", "postgres,testing"];
+    cargo(&[&["build"], &features[..], &["--example", "postgres_exact"]].concat())?;
+    cargo(&["test", "--locked", "-p", "flott-postgres"])?;
+    cargo(&[&["test"], &features[..], &["--doc", "databases"]].concat())?;
+    // A server for each test: a few at a time.
+    cargo(&[&["test"], &features[..], &["--test", "postgres", "--", "--test-threads", "3"]].concat())
+}
+
+/// The directory of `initdb`, as the tests look for it. Debian keeps it out of the path.
+fn postgres_programs() -> Option<PathBuf> {
+    let named = std::env::var_os("FLOTT_POSTGRES_BIN").map(PathBuf::from);
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let known = versions.map(|version| version.path().join("bin"));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |directory: &PathBuf| directory.join("initdb").exists();
+    named.into_iter().chain(known).chain(std::env::split_paths(&path)).find(is_there)
+}
+
+/// Installs a package of the system, or says how.
+fn install(package: &str, why: &str) -> Result<(), String> {
+    let by_hand = format!("install it with `sudo apt-get install {package}` ({why}), then run this again");
+    if !exists("apt-get", "--version") {
+        return Err(format!(
+            "{package} is missing, and there is no apt-get here: install it as this system does it ({why})"
+        ));
+    }
+    if !may_install() {
+        return Err(format!("{package} is missing, and only root may install it: {by_hand}"));
+    }
+    let quiet = [("DEBIAN_FRONTEND", "noninteractive")];
+    process::run("apt-get", &["update", "-q"], &quiet)
+        .and_then(|()| process::run("apt-get", &["install", "-y", "-q", "--no-install-recommends", package], &quiet))
+        .map_err(|error| format!("{package} is missing and cannot be installed ({error}): {by_hand}"))
+}
+
+/// Whether the system's packages are ours to change.
+fn may_install() -> bool {
+    let status = std::fs::read_to_string(Path::new("/proc/self/status")).unwrap_or_default();
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    user.and_then(|ids| ids.split_whitespace().nth(1)).is_some_and(|id| id == "0")
 }

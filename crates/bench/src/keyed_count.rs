@@ -1,5 +1,6 @@
 //! The running count by key: 1 M keys, 2 workers, heap state; CPU time per record of the second half of a run, when the
-//! tables have grown. Beside it the bare loop and plain timely dataflow on the same records, run in turn.
+//! tables have grown. Beside it the bare loop and plain timely dataflow on the same records, run in turn. `struct-count` is the
+//! same job with a value of four fields.
 
 use crate::beside::{limit, plain_timely};
 use crate::measure::{mix, process_cpu};
@@ -8,16 +9,19 @@ use crate::{Beside, Options};
 use flott::prelude::*;
 use flott_checkpoint::CheckpointId;
 use flott_runtime::error::Result;
+use flott_runtime::record::Record;
 use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
 use flott_runtime::time::Time;
-use std::sync::Arc;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 pub(crate) const KEYS: u64 = 1_000_000;
 pub(crate) const WORKERS: u16 = 2;
 /// Enough splits that their hashes spread over the workers.
 const SPLITS: u16 = 32;
+const UNIT: &str = "ns CPU/record";
 
 /// The key of the n-th record, the same for everybody.
 #[inline]
@@ -25,11 +29,30 @@ pub(crate) fn key(number: u64) -> u64 {
     (mix(number) >> 1) % KEYS
 }
 
+/// What `struct-count` keeps of each key.
+#[derive(Clone, Copy, Default, Serialize, Deserialize)]
+struct Summary {
+    count: u64,
+    sum: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Summary {
+    #[inline]
+    fn add(&mut self, value: u64) {
+        self.least = if self.count == 0 { value } else { self.least.min(value) };
+        self.most = self.most.max(value);
+        self.sum = self.sum.wrapping_add(value);
+        self.count += 1;
+    }
+}
+
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
-        off.push(flott(options.records, false)?);
-        on.push(flott(options.records, true)?);
+        off.push(count(options.records, false)?);
+        on.push(count(options.records, true)?);
         if options.beside.contains(&Beside::Limit) {
             loops.push(limit::run(options.records));
         }
@@ -37,21 +60,40 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
             timely.push(plain_timely::run(options.records));
         }
     }
-    let unit = "ns CPU/record";
-    let mut figures = vec![
-        Figure::of("keyed-count", "flott, no checkpoints", &off, unit, None),
-        Figure::of("keyed-count", "flott, aligned each 1 s", &on, unit, None),
-    ];
+    let mut figures = with_and_without("keyed-count", &off, &on, 5.0);
     if !loops.is_empty() {
-        figures.push(Figure::of("keyed-count", "bare loop, two sharded threads", &loops, unit, None));
-        let ratio = |ours: &[f64]| ours.iter().zip(&loops).map(|(ours, bare)| ours / bare).collect::<Vec<f64>>();
-        figures.push(Figure::of("keyed-count", "flott without checkpoints / bare loop", &ratio(&off), "x", None));
-        figures.push(Figure::of("keyed-count", "flott with checkpoints / bare loop", &ratio(&on), "x", None));
+        let ratio = |ours: &[Spent]| ours.iter().zip(&loops).map(|(ours, bare)| ours.cpu / bare).collect::<Vec<f64>>();
+        figures.push(Figure::of("keyed-count", "bare loop, two sharded threads", &loops, UNIT, None));
+        figures.push(Figure::of("keyed-count", "flott without checkpoints / bare loop", &ratio(&off), "x", Some(1.5)));
+        figures.push(Figure::of("keyed-count", "flott with checkpoints / bare loop", &ratio(&on), "x", Some(1.7)));
     }
     if !timely.is_empty() {
-        figures.push(Figure::of("keyed-count", "plain timely dataflow", &timely, unit, None));
+        figures.push(Figure::of("keyed-count", "plain timely dataflow", &timely, UNIT, None));
     }
     Ok(figures)
+}
+
+/// The same with four fields a key.
+pub(crate) fn run_struct(options: &Options) -> std::result::Result<Vec<Figure>, String> {
+    let (mut off, mut on) = (Vec::new(), Vec::new());
+    for _ in 0..options.runs {
+        off.push(summarise(options.records, false)?);
+        on.push(summarise(options.records, true)?);
+    }
+    Ok(with_and_without("struct-count", &off, &on, 12.0))
+}
+
+/// What checkpoints cost is compared with what the workers' cores have to give in the same time: that is the throughput that a
+/// job which is short of CPU loses, and another load on the machine does not change it.
+fn with_and_without(bench: &'static str, off: &[Spent], on: &[Spent], bar: f64) -> Vec<Figure> {
+    let cpu = |runs: &[Spent]| runs.iter().map(|run| run.cpu).collect::<Vec<f64>>();
+    let share = |(off, on): (&Spent, &Spent)| (on.cpu - off.cpu) * on.records / (on.wall * f64::from(WORKERS)) * 100.0;
+    let loss: Vec<f64> = off.iter().zip(on).map(share).collect();
+    vec![
+        Figure::of(bench, "flott, no checkpoints", &cpu(off), UNIT, None),
+        Figure::of(bench, "flott, aligned each 1 s", &cpu(on), UNIT, None),
+        Figure::of(bench, "throughput lost by checkpoints each 1 s", &loss, "%", Some(bar)),
+    ]
 }
 
 /// CPU time between the middle of a run and its end.
@@ -60,6 +102,17 @@ pub(crate) struct SecondHalf {
     records: u64,
     seen: AtomicU64,
     cpu_at_half: AtomicU64,
+    half_at: OnceLock<Instant>,
+}
+
+/// What the second half of a run took.
+#[derive(Clone, Copy)]
+pub(crate) struct Spent {
+    /// CPU nanoseconds per record.
+    pub(crate) cpu: f64,
+    records: f64,
+    /// Nanoseconds in all.
+    wall: f64,
 }
 
 impl SecondHalf {
@@ -73,13 +126,20 @@ impl SecondHalf {
         let before = self.seen.fetch_add(records, Ordering::Relaxed);
         if before < self.records / 2 && before + records >= self.records / 2 {
             self.cpu_at_half.store(nanos(process_cpu()), Ordering::Relaxed);
+            let _ = self.half_at.set(Instant::now());
         }
     }
 
     /// CPU nanoseconds per record; called at the end.
     pub(crate) fn per_record(&self) -> f64 {
+        self.spent().cpu
+    }
+
+    fn spent(&self) -> Spent {
         let took = nanos(process_cpu()).saturating_sub(self.cpu_at_half.load(Ordering::Relaxed));
-        took as f64 / (self.records - self.records / 2) as f64
+        let records = (self.records - self.records / 2) as f64;
+        let wall = self.half_at.get().map_or(f64::NAN, |at| nanos(at.elapsed()) as f64);
+        Spent { cpu: took as f64 / records, records, wall }
     }
 }
 
@@ -87,7 +147,21 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn flott(records: u64, checkpoints: bool) -> std::result::Result<f64, String> {
+fn count(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(records, checkpoints, 0u64, |count, _| *count += 1)
+}
+
+fn summarise(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(records, checkpoints, Summary::default(), Summary::add)
+}
+
+/// The job of both benches, in a directory of its own.
+fn run_job<A: Record + Sync>(
+    records: u64,
+    checkpoints: bool,
+    init: A,
+    fold: impl Fn(&mut A, u64) + Send + Sync + 'static,
+) -> std::result::Result<Spent, String> {
     let half = SecondHalf::of(records);
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let job = Job::new("keyed-count");
@@ -97,10 +171,15 @@ fn flott(records: u64, checkpoints: bool) -> std::result::Result<f64, String> {
     }
     job.source("numbers", Generator::new(records, 1, |number, _| key(number)).splits(SPLITS))
         .key_by(|key| *key)
-        .fold("count", 0u64, |count, _| *count += 1)
+        .fold("count", init, fold)
         .sink("out", Count(Arc::clone(&half)));
     job.run().map_err(|error| error.to_string())?;
-    Ok(half.per_record())
+    Ok(half.spent())
+}
+
+/// The count with checkpoints, for whoever measures something else of it.
+pub(crate) fn run_with_checkpoints(records: u64) -> std::result::Result<(), String> {
+    count(records, true).map(|_| ())
 }
 
 /// Takes records and keeps nothing.
@@ -114,7 +193,7 @@ pub(crate) struct Portion {
 
 const PORTION: u64 = 1_024;
 
-impl Sink<(u64, u64)> for Count {
+impl<T: Send + 'static> Sink<(u64, T)> for Count {
     type Writer = Portion;
 
     fn open(&self, _: &SinkContext) -> Result<Portion> {
@@ -130,9 +209,9 @@ impl Sink<(u64, u64)> for Count {
     }
 }
 
-impl SinkWriter<(u64, u64)> for Portion {
+impl<T> SinkWriter<(u64, T)> for Portion {
     #[inline]
-    fn write(&mut self, _: (u64, u64), _: Time) -> Result<()> {
+    fn write(&mut self, _: (u64, T), _: Time) -> Result<()> {
         self.records += 1;
         if self.records == PORTION {
             self.half.add(PORTION);

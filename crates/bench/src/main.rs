@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::indexing_slicing, reason = "the roof reads clocks")]
 
+mod backpressure;
 mod beside;
 mod build;
 mod cut;
@@ -14,6 +15,7 @@ mod idle;
 mod increment;
 mod keyed_count;
 mod measure;
+mod memory;
 mod report;
 mod startup;
 
@@ -36,18 +38,21 @@ struct Options {
     /// What to run beside it: `limit` (the bare loop), `timely` (plain timely dataflow)
     #[arg(long, value_delimiter = ',', default_value = "limit,timely")]
     beside: Vec<Beside>,
-    /// Records of `keyed-count`
-    #[arg(long, default_value_t = 20_000_000)]
+    /// Records of `keyed-count` and `struct-count`: enough for a few checkpoints in the second half
+    #[arg(long, default_value_t = 200_000_000)]
     records: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Bench {
     KeyedCount,
+    StructCount,
+    Memory,
     Cut,
     Increment,
     Startup,
     Idle,
+    Backpressure,
     Build,
     All,
 }
@@ -58,13 +63,28 @@ enum Beside {
     Timely,
 }
 
-const ALL: [Bench; 6] = [Bench::Cut, Bench::Increment, Bench::KeyedCount, Bench::Startup, Bench::Idle, Bench::Build];
+const ALL: [Bench; 9] = [
+    Bench::Cut,
+    Bench::Increment,
+    Bench::KeyedCount,
+    Bench::StructCount,
+    Bench::Memory,
+    Bench::Startup,
+    Bench::Idle,
+    Bench::Backpressure,
+    Bench::Build,
+];
 
 fn main() -> ExitCode {
     if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
         && flag == startup::CHILD
     {
         return startup::child(directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    if let [_, flag, what, size] = &std::env::args().collect::<Vec<_>>()[..]
+        && flag == memory::CHILD
+    {
+        return memory::child(what, size).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     let options = Options::parse();
     let all = options.benches.contains(&Bench::All);
@@ -73,10 +93,13 @@ fn main() -> ExitCode {
     for bench in benches {
         let measured = match bench {
             Bench::KeyedCount => keyed_count::run(&options),
+            Bench::StructCount => keyed_count::run_struct(&options),
+            Bench::Memory => memory::run(options.runs),
             Bench::Cut => Ok(cut::run(options.runs)),
             Bench::Increment => Ok(increment::run(options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
+            Bench::Backpressure => backpressure::run(options.runs),
             Bench::Build => build::run(),
             Bench::All => Ok(Vec::new()),
         };

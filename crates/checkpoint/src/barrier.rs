@@ -33,6 +33,14 @@ impl Mode {
         matches!(self, Mode::AlignedThenUnaligned | Mode::Unaligned)
     }
 
+    /// The mode of a checkpoint of some kind in a job of this mode. A savepoint is its user's, to be restored into another shape
+    /// of the job: it holds no records in flight, so it is aligned where the job is not. Any other is as the job is; a final
+    /// one that was asked for must not wait for what is queued either.
+    #[must_use]
+    pub fn of_kind(self, kind: Kind) -> Mode {
+        if kind == Kind::Savepoint && self.acts_on_arrival() { Mode::Aligned } else { self }
+    }
+
     /// Whether nothing is processed anywhere from the cuts to the record.
     #[must_use]
     pub fn stops_the_job(self) -> bool {

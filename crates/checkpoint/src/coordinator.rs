@@ -327,7 +327,7 @@ impl<P> Coordinator<P> {
         if self.pending.is_some() {
             return;
         }
-        let cut = |kind, full| Cut { mode: self.options.mode, kind, full };
+        let cut = |kind, full| Cut { mode: self.options.mode.of_kind(kind), kind, full };
         match self.ending {
             Ending::Recorded { .. } | Ending::Over => {}
             Ending::No | Ending::Wanted { .. } if self.next_request_is_served() => {

@@ -82,7 +82,7 @@ pub enum Limit {
     CheckpointsOff,
     /// The source cannot be read again.
     Source,
-    /// Barriers are not aligned.
+    /// The cuts hold records from behind the barriers.
     Mode,
     /// The state was restored from a checkpoint with a lesser guarantee.
     Inherited,

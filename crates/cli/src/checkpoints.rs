@@ -7,6 +7,7 @@ use crate::waterfall;
 use clap::{Args, Subcommand};
 use flott_checkpoint::{AttemptId, CheckpointId};
 use flott_runtime::Error;
+use flott_runtime::control::Captured;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, find_storage};
 use flott_runtime::manifest::Manifest;
@@ -232,6 +233,10 @@ fn print_checkpoint(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
     writeln!(out, "  guarantee    {} ({})", details.guarantee, details.mode)?;
     writeln!(out, "  completed    {}, after {}", moment(details.completed_at), micros(details.duration))?;
     writeln!(out, "  size         {} on {} workers", bytes(details.bytes), details.workers)?;
+    let Captured { records, bytes: in_flight, .. } = details.captured;
+    if in_flight > 0 {
+        writeln!(out, "  in flight    {records} records, {} before compression", bytes(in_flight))?;
+    }
     writeln!(out, "  operators    {}", shown.operators.join(", "))?;
     if details.finished {
         writeln!(out, "  finished     every source is at its end")?;
@@ -240,8 +245,19 @@ fn print_checkpoint(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
 }
 
 fn print_parts(out: &mut impl Write, parts: &[PartRow]) -> io::Result<()> {
-    let mut table =
-        Table::new(&["SUBTASK>", "CHAIN", "BASE>", "SEGMENT", "SIZE>", "ALIGNED>", "CUT>", "SCAN>", "UPLOAD>", ""]);
+    let mut table = Table::new(&[
+        "SUBTASK>",
+        "CHAIN",
+        "BASE>",
+        "SEGMENT",
+        "SIZE>",
+        "IN FLIGHT>",
+        "ALIGNED>",
+        "CUT>",
+        "SCAN>",
+        "UPLOAD>",
+        "",
+    ]);
     for part in parts {
         let PartRow { subtask, vertex, base, timings, .. } = part;
         table.row(vec![
@@ -250,6 +266,7 @@ fn print_parts(out: &mut impl Write, parts: &[PartRow]) -> io::Result<()> {
             or_dash(*base),
             or_dash(part.segment.as_ref()),
             bytes(part.bytes),
+            part.captured.records.to_string(),
             micros(timings.alignment),
             micros(timings.cut),
             micros(timings.scan),

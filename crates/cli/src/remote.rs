@@ -27,7 +27,7 @@ pub struct Place {
 pub struct Change {
     #[command(flatten)]
     place: Place,
-    /// How the next checkpoints are taken: stop-the-world, aligned or at-least-once
+    /// How the next checkpoints are taken: stop-the-world, aligned, at-least-once, unaligned or aligned-then-unaligned
     #[arg(long, value_name = "MODE")]
     checkpoint_mode: Option<String>,
     /// Time between two checkpoints, as 500ms

@@ -190,6 +190,7 @@ fn show_tells_all_of_one_checkpoint_but_the_secret_seed() {
     assert!(newest.starts_with("checkpoint 5 of job sample (checkpoint, builds on checkpoint 2)"), "{newest}");
     assert!(newest.contains("lines, count, out") && newest.contains("data/4/5-1.seg"), "{newest}");
     assert!(newest.contains(r#"a.csv  {"offset":17}"#), "{newest}");
+    assert!(newest.contains("in flight    6 records, 26 B before compression"), "{newest}");
 
     let (code, stdout, _) = checkpoints("show", dir.path(), &["--id", "1", "--json"]);
     assert_eq!(code, 0);
@@ -198,6 +199,7 @@ fn show_tells_all_of_one_checkpoint_but_the_secret_seed() {
     assert_eq!(lines.len(), 5);
     assert_eq!(lines[1]["timings_ms"]["upload"], 0.004);
     assert_eq!(lines[1]["splits"]["lines"]["a.csv"]["position"]["offset"], 17);
+    assert_eq!((&lines[0]["captured"]["records"], &lines[3]["captured"]["records"]), (&6.into(), &3.into()));
     assert!(!stdout.contains("5eed") && !newest.contains("5eed"));
 }
 

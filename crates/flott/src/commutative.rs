@@ -79,11 +79,11 @@ impl<K: Key, T: Record> Commutative<K, T> {
         let (vertex, stream) = stateful_vertex(&job, name, states, None, move |builder, name, mark, _, next| {
             let state = state.open::<K>(name, builder)?;
             let reduce = Reduce::new(Arc::clone(&combine), state, mark, next);
-            Ok(Box::new(Head::<KeyedRecord<K, A>>::new(Box::new(reduce))))
+            Ok(Box::new(Head::<KeyedRecord<K, A>, _>::new(reduce)))
         });
         keyed.lead_through(vertex, name, move |builder, mark, outlet| {
             let alarm = builder.alarm();
-            Box::new(PreAggregate::new(Arc::clone(&begin), Arc::clone(&add), alarm, mark, outlet))
+            PreAggregate::new(Arc::clone(&begin), Arc::clone(&add), alarm, mark, Box::new(outlet))
         });
         stream
     }

@@ -1,8 +1,8 @@
 //! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
 
 use crate::settings::{
-    Settings, parse_directory, parse_interval, parse_mode, parse_require, parse_restore, parse_stop_timeout,
-    parse_workers,
+    Settings, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require, parse_restore,
+    parse_stop_timeout, parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
@@ -24,9 +24,12 @@ pub(crate) struct Flags {
     /// Local directory for checkpoints: a path or file:///path [default: none, checkpoints are off]
     #[arg(long, env = "FLOTT_CHECKPOINT_DIR", value_name = "DIR", value_parser = parse_directory)]
     checkpoint_dir: Option<String>,
-    /// stop-the-world, aligned or at-least-once [default: aligned]
+    /// stop-the-world, aligned, at-least-once, aligned-then-unaligned or unaligned [default: aligned]
     #[arg(long, env = "FLOTT_CHECKPOINT_MODE", value_name = "MODE", value_parser = parse_mode)]
     checkpoint_mode: Option<Mode>,
+    /// Mode aligned-then-unaligned: how long after its trigger a checkpoint stays aligned [default: 200ms]
+    #[arg(long, env = "FLOTT_ALIGNMENT_TIMEOUT", value_name = "TIME", value_parser = parse_alignment_timeout)]
+    alignment_timeout: Option<Duration>,
     /// Time between two checkpoints [default: 1s]
     #[arg(long, env = "FLOTT_CHECKPOINT_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
     checkpoint_interval: Option<Duration>,
@@ -151,6 +154,7 @@ impl From<Flags> for Settings {
             workers: flags.workers,
             checkpoint_dir: flags.checkpoint_dir,
             checkpoint_mode: flags.checkpoint_mode,
+            alignment_timeout: flags.alignment_timeout,
             checkpoint_interval: flags.checkpoint_interval,
             restore: flags.restore,
             require: flags.require,

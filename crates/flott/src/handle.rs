@@ -92,8 +92,7 @@ impl JobHandle {
     /// [`Status::guarantee`].
     ///
     /// # Errors
-    /// If that mode cannot run in this version or is less than what the job requires, if checkpoints are off, or if the job is
-    /// over.
+    /// If the mode is less than what the job requires, if checkpoints are off, or if the job is over.
     pub fn set_mode(&self, mode: Mode) -> Result<()> {
         self.commands.set(Some(mode), None)
     }

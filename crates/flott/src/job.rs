@@ -104,6 +104,9 @@ setters! {
     checkpoint_dir(impl Into<String>), into;
     /// How checkpoints are taken; as `--checkpoint-mode`. Default [`Mode::Aligned`].
     checkpoint_mode(Mode);
+    /// How long after its trigger a checkpoint in mode [`Mode::AlignedThenUnaligned`] stays aligned; as `--alignment-timeout`.
+    /// Default 200 ms.
+    alignment_timeout(Duration);
     /// Time between two checkpoints; as `--checkpoint-interval`. Default 1 s.
     checkpoint_interval(Duration);
     /// What to restore; as `--restore`. Default [`Restore::Latest`].

@@ -10,13 +10,13 @@ use flott_runtime::error::Result;
 use flott_runtime::heartbeat::Mark;
 use flott_runtime::key::{Key, Shape};
 use flott_runtime::operator::fold::{Fold, Reduce};
-use flott_runtime::operator::key_by::{KeyBy, KeyOf, hash_of};
+use flott_runtime::operator::key_by::{KeyBy, KeyOf};
 use flott_runtime::operator::process::{BoxError, Core, Firing, Out, Process, State, TimedProcess, TimerOut, Value};
 use flott_runtime::operator::side::Sides;
-use flott_runtime::operator::{Chain, Head, Next};
+use flott_runtime::operator::{Chain, Head, Next, Operator};
 use flott_runtime::plan::{BuildChain, Partitioning, Role, StatePlan};
 use flott_runtime::record::{Keyed as KeyedRecord, Record};
-use flott_runtime::subtask::{Partitioner, SubtaskBuilder};
+use flott_runtime::subtask::{KeyedOutlet, SubtaskBuilder};
 use flott_runtime::time::Time;
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, None, move |builder, name, mark, _, next| {
             let state = state.open::<K>(name, builder)?;
-            Ok(Box::new(Fold::new(Arc::clone(&init), Arc::clone(&f), state, mark, next)))
+            Ok(Fold::new(Arc::clone(&init), Arc::clone(&f), state, mark, next))
         })
     }
 
@@ -70,7 +70,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, None, move |builder, name, mark, _, next| {
             let state = state.open::<K>(name, builder)?;
-            Ok(Box::new(Reduce::new(Arc::clone(&f), state, mark, next)))
+            Ok(Reduce::new(Arc::clone(&f), state, mark, next))
         })
     }
 
@@ -100,7 +100,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         let states = state.declare::<K>();
         self.stateful(name, states, Some(Arc::default()), move |builder, name, mark, sides, next| {
             let core = Core::<K, U, S>::new(name, state.open::<K>(name, builder)?, sides, mark, next);
-            Ok(Box::new(Process::new(core, Arc::clone(&f))))
+            Ok(Process::new(core, Arc::clone(&f)))
         })
     }
 
@@ -148,7 +148,7 @@ impl<K: Key, T: Record> Keyed<K, T> {
         self.stateful(name, states, Some(Arc::default()), move |builder, name, mark, sides, next| {
             let core = Core::<K, U, S>::new(name, state.open::<K>(name, builder)?, sides, mark, next);
             let firing = Firing::new(builder.timers::<K>(name, TIMERS)?, Arc::clone(&on_timer));
-            Ok(Box::new(TimedProcess::new(core, firing, Arc::clone(&f))))
+            Ok(TimedProcess::new(core, firing, Arc::clone(&f)))
         })
     }
 
@@ -169,19 +169,16 @@ impl<K: Key, T: Record> Keyed<K, T> {
     }
 
     /// A keyed edge into a chain of its own, which begins with a stateful operator.
-    fn stateful<U: Clone + Send + 'static>(
+    fn stateful<U: Clone + Send + 'static, O: Operator<KeyedRecord<K, T>> + 'static>(
         self,
         name: &str,
         states: Vec<StatePlan>,
         sides: Option<Arc<SideOutputs>>,
-        make: impl Fn(&mut SubtaskBuilder, &str, Mark, Sides, Next<U>) -> Result<Next<KeyedRecord<K, T>>>
-        + Send
-        + Sync
-        + 'static,
+        make: impl Fn(&mut SubtaskBuilder, &str, Mark, Sides, Next<U>) -> Result<O> + Send + Sync + 'static,
     ) -> Stream<U> {
         let job = self.stream.job.clone();
         let make = move |builder: &mut SubtaskBuilder, name: &str, mark, sides, next| {
-            Ok(Box::new(Head::new(make(builder, name, mark, sides, next)?)) as Box<dyn Chain>)
+            Ok(Box::new(Head::<KeyedRecord<K, T>, O>::new(make(builder, name, mark, sides, next)?)) as Box<dyn Chain>)
         };
         let (vertex, stream) = stateful_vertex(&job, name, states, sides, make);
         self.lead_to(vertex, name);
@@ -194,20 +191,17 @@ impl<K: Key, T: Record> Keyed<K, T> {
     }
 
     /// The same, through an operator between the key and the edge.
-    pub(crate) fn lead_through<A: Record>(
+    pub(crate) fn lead_through<A: Record, N: Operator<KeyedRecord<K, T>> + 'static>(
         self,
         vertex: u16,
         name: &str,
-        through: impl Fn(&mut SubtaskBuilder, Mark, Next<KeyedRecord<K, A>>) -> Next<KeyedRecord<K, T>>
-        + Send
-        + Sync
-        + 'static,
+        through: impl Fn(&mut SubtaskBuilder, Mark, KeyedOutlet<K, A>) -> N + Send + Sync + 'static,
     ) {
         let Keyed { stream, key } = self;
         let edge = stream.job.graph(|graph| graph.edge::<KeyedRecord<K, A>>(stream.vertex, vertex, Partitioning::Hash));
         let label = format!("key_by before {name}");
         stream.output.attach(Arc::new(move |builder| {
-            let outlet = builder.outlet(edge, Partitioner::Hash(hash_of::<K, A>));
+            let outlet = builder.keyed_outlet(edge);
             let mark = builder.mark(&label);
             let next = through(builder, mark, outlet);
             Ok(Box::new(KeyBy::new(Arc::clone(&key), builder.key_seed(), &label, mark, next)))

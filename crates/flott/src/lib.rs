@@ -50,6 +50,9 @@ pub mod connector {
     //! Sources and sinks that come with flott, and the traits for writing others.
 
     pub use flott_checkpoint::CheckpointId;
+    #[cfg(feature = "postgres")]
+    pub use flott_postgres::PostgresSink;
+    pub use flott_runtime::connector::staged::{EpochMark, Rows, SinkLife};
     pub use flott_runtime::connector::*;
     pub use flott_runtime::io::{Files, ReadFile, WriteFile};
     pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
@@ -68,6 +71,9 @@ mod documents {
     struct CheckpointsAndGuarantees;
     #[doc = include_str!("../../../docs/guide/files.md")]
     struct Files;
+    #[cfg(feature = "postgres")]
+    #[doc = include_str!("../../../docs/guide/databases.md")]
+    struct Databases;
     #[doc = include_str!("../../../docs/guide/state.md")]
     struct StateGuide;
     #[doc = include_str!("../../../docs/guide/operations.md")]

@@ -30,7 +30,7 @@ use crate::handle::JobHandle;
 use crate::settings::Settings;
 use driver::Driver;
 use flott_checkpoint::Options;
-use flott_runtime::attempt::World;
+use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::Files;
@@ -117,7 +117,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
     if !errors.is_empty() {
         return Err(Error::refused(errors.join("; ")));
     }
-    let defaults = Options::default();
+    let (defaults, worker) = (Options::default(), WorkerOptions::default());
     let manager = JobSettings {
         checkpoints: settings.checkpoint_dir.is_some(),
         workers: settings.workers,
@@ -132,6 +132,10 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             mode: settings.checkpoint_mode.unwrap_or(defaults.mode),
             interval: settings.checkpoint_interval.or(defaults.interval),
             ..defaults
+        },
+        worker: WorkerOptions {
+            alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
+            ..worker
         },
         ..JobSettings::default()
     };

@@ -2,7 +2,7 @@
 
 use flott::prelude::*;
 use flott::testing::{Crash, Test};
-use flott::{Ended, ErrorKind, JobHandle, Mode, Report, Restore};
+use flott::{Ended, ErrorKind, JobHandle, Report, Restore};
 use flott_checkpoint::{CheckpointId, LogEntry};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -336,8 +336,8 @@ fn a_user_function_that_never_returns_is_named_after_the_stop_timeout() {
 fn zero_and_absurd_options_are_refused_together() {
     let place = Place::new();
     let job = sales(&place, 1_000);
-    job.workers(0).checkpoint_interval(Duration::ZERO).checkpoint_mode(Mode::Unaligned);
-    assert_says(&error(&job), ErrorKind::Refused, &["0 workers", "interval", "cannot run in this version"]);
+    job.workers(0).checkpoint_interval(Duration::ZERO).alignment_timeout(Duration::MAX);
+    assert_says(&error(&job), ErrorKind::Refused, &["0 workers", "interval", "alignment timeout"]);
     let job = sales(&place, 0);
     assert_says(&error(&job), ErrorKind::Refused, &["throttle(0)"]);
     let job = sales(&place, 1_000);

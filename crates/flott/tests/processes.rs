@@ -51,6 +51,7 @@ crash_points! {
     a_kill_around_the_acks_loses_nothing_with_the_world_stopped: ["BeforeAck", "AfterLastAck"], "stop-the-world";
     a_kill_around_the_log_slot_loses_nothing: ["AfterManifest", "AfterLogSlot"], "aligned";
     a_kill_around_the_log_slot_loses_nothing_with_the_world_stopped: ["AfterManifest", "AfterLogSlot"], "stop-the-world";
+    a_kill_around_acks_and_log_slot_loses_nothing_that_was_in_flight: ["BeforeAck", "AfterLogSlot"], "unaligned";
     a_kill_within_a_commit_loses_nothing: ["BetweenCommits", "BetweenLinkAndUnlink"], "aligned";
     a_kill_during_collection_loses_nothing: ["DuringCollection"], "aligned";
     a_kill_at_early_storage_requests_loses_nothing: steps(&[1, 2, 3, 4, 5, 6, 7]), "aligned";

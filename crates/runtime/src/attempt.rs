@@ -85,6 +85,8 @@ pub struct WorkerOptions {
     pub segment_buffer: usize,
     /// How often a worker reports its progress.
     pub progress_interval: Duration,
+    /// How long after its trigger a checkpoint that began aligned goes on unaligned (200 ms).
+    pub alignment_timeout: Duration,
 }
 
 impl Default for WorkerOptions {
@@ -98,6 +100,7 @@ impl Default for WorkerOptions {
             scan_budget: 4_096,
             segment_buffer: 8 << 20,
             progress_interval: Duration::from_millis(500),
+            alignment_timeout: Duration::from_millis(200),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod print;
 pub mod random;
 pub mod socket;
+pub mod staged;
 
 mod csv_header;
 mod csv_reader;
@@ -33,4 +34,5 @@ pub use memory::{MemorySink, MemorySource};
 pub use print::{Print, print};
 pub use random::Random;
 pub use socket::SocketSource;
+pub use staged::{StagedSink, StagedStore};
 pub use watched_files::{WatchPosition, WatchedFiles};

@@ -150,6 +150,39 @@ pub struct ChannelPart {
     pub watermark: Watermark,
     /// The end of data lay before the cut.
     pub end_of_data: bool,
+    /// What lay before the barrier and behind the cut.
+    #[serde(default, skip_serializing_if = "Captured::is_nothing")]
+    pub captured: Captured,
+}
+
+/// How much of a channel is in the segment because it was in flight at an unaligned cut: records, watermarks and the end of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// Records.
+    pub records: u64,
+    /// Bytes in the segment, before compression.
+    pub bytes: u64,
+    /// What the records take of the channel's credit window, in bytes: a restore hands it out as taken.
+    pub window: u64,
+}
+
+impl Captured {
+    /// Whether nothing was in flight.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// All that some parts captured.
+    #[must_use]
+    pub fn of<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> Captured {
+        let channels = parts.into_iter().flat_map(|part| &part.channels);
+        channels.fold(Captured::default(), |sum, channel| Captured {
+            records: sum.records.saturating_add(channel.captured.records),
+            bytes: sum.bytes.saturating_add(channel.captured.bytes),
+            window: sum.window.saturating_add(channel.captured.window),
+        })
+    }
 }
 
 /// Where a split stands.

@@ -3,7 +3,7 @@
 //!
 //! Nothing is ever decided by the history; losing it costs only insight.
 
-use crate::control::SubtaskPart;
+use crate::control::{Captured, SubtaskPart};
 use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::layout;
@@ -36,6 +36,9 @@ pub struct HistoryEntry {
     pub workers: u16,
     /// Where the time went, as far as parts arrived.
     pub phases: Phases,
+    /// What was in flight at the cuts, all channels together.
+    #[serde(default, skip_serializing_if = "Captured::is_nothing")]
+    pub captured: Captured,
 }
 
 /// The phases of a checkpoint in microseconds: of each, the slowest subtask and how long it took there. Phases of different

@@ -5,7 +5,7 @@
 //! It decides nothing and does no I/O.
 
 use crate::attempt::RestoredManifest;
-use crate::control::{BlobRef, SubtaskPart};
+use crate::control::{BlobRef, Captured, SubtaskPart};
 use crate::envelope::{Envelope, from_hex};
 use crate::error::{Error, Result};
 use crate::layout::{self, Name};
@@ -199,6 +199,12 @@ impl Manifest {
         blob_bytes(&self.parts)
     }
 
+    /// What was in flight at its cuts, all channels together.
+    #[must_use]
+    pub fn captured(&self) -> Captured {
+        Captured::of(&self.parts)
+    }
+
     /// What workers need of it for a restore.
     #[must_use]
     pub fn restored(&self) -> RestoredManifest {
@@ -286,6 +292,10 @@ impl Manifest {
     fn fault_of(&self, part: &SubtaskPart) -> Option<String> {
         if let Some(channel) = part.channels.iter().find(|channel| usize::from(channel.edge) >= self.edges.len()) {
             return Some(format!("has a channel of edge {}, of {} edges", channel.edge, self.edges.len()));
+        }
+        let holds = part.channels.iter().any(|channel| !channel.captured.is_nothing());
+        if holds && part.segment.is_none() {
+            return Some("captured what was in flight, and has no segment".to_owned());
         }
         let own = |name| matches!(name, Name::Segment { attempt, id, .. } if (id, attempt) == (self.id, self.attempt));
         let blob = part.segment.as_ref()?;

@@ -19,6 +19,8 @@ pub enum Mutation {
     AbortDiscards,
     /// A full snapshot is taken on top of what was restored.
     FullSkipsRestored,
+    /// What lies in a queue at an unaligned cut is not captured.
+    CaptureForgotten,
     /// The collector takes nothing that no entry of the log names.
     OrphansStay,
     /// Restored tokens are owned one by one, by their own names.

@@ -13,7 +13,9 @@ use crate::record::{AnyBatch, Batch, Record};
 use crate::subtask::SourcePort;
 use crate::time::{Clock, Time, Timestamp, Watermark};
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub mod fan;
 pub mod filter;
@@ -29,6 +31,9 @@ pub mod side;
 pub mod throttle;
 pub mod try_map;
 pub mod two_inputs;
+
+#[cfg(test)]
+mod tests;
 
 /// A consumer of records of type `T`: one operator and, behind it, the rest of the chain.
 pub trait Operator<T> {
@@ -52,6 +57,21 @@ pub trait Operator<T> {
 
 /// A boxed consumer: what an operator owns of the rest of its chain.
 pub type Next<T> = Box<dyn Operator<T>>;
+
+impl<T, O: Operator<T> + ?Sized> Operator<T> for Box<O> {
+    #[inline]
+    fn on_record(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        (**self).on_record(record, at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        (**self).on_signal(signal, cx)
+    }
+
+    fn look_ahead(&mut self, upcoming: &[T]) {
+        (**self).look_ahead(upcoming);
+    }
+}
 
 /// What runs through a chain besides records.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,23 +108,25 @@ pub trait Chain {
 
 /// So many records an operator may look at before they come: enough for their memory accesses to overlap, few enough for what
 /// was fetched to be still there.
-const LOOK_AHEAD: usize = 32;
+const LOOK_AHEAD: usize = 128;
 
-/// The head of a chain whose inputs all carry the same type.
-pub struct Head<T> {
-    next: Next<T>,
+/// The head of a chain whose inputs all carry the same type. It may own its operator as it is: then the loop over a batch is
+/// compiled together with it.
+pub struct Head<T, O = Next<T>> {
+    next: O,
     taken: u64,
+    of: PhantomData<fn(T)>,
 }
 
-impl<T: Record> Head<T> {
+impl<T: Record, O: Operator<T>> Head<T, O> {
     /// A head before the rest of the chain.
     #[must_use]
-    pub fn new(next: Next<T>) -> Head<T> {
-        Head { next, taken: 0 }
+    pub fn new(next: O) -> Head<T, O> {
+        Head { next, taken: 0, of: PhantomData }
     }
 }
 
-impl<T: Record> Chain for Head<T> {
+impl<T: Record, O: Operator<T>> Chain for Head<T, O> {
     fn on_batch(&mut self, input: u8, batch: &mut dyn AnyBatch, cx: &mut Context<'_>) -> Result<()> {
         let batch =
             batch.as_any().downcast_mut::<Batch<T>>().expect("an edge carries one type, by construction of the plan");
@@ -138,56 +160,71 @@ pub struct Context<'a> {
     pub outbox: &'a mut Outbox,
     flow: &'a Flow,
     clock: &'a dyn Clock,
-    /// Records until the clock is looked at again.
+    /// Records that may be taken before the clock is looked at again.
     until_look: u32,
+    /// Records of the quantum besides those.
     records_left: u32,
+    quantum: Duration,
+    looked: Time,
     deadline: Time,
 }
 
-/// How often the head looks at the clock.
-const RECORDS_BETWEEN_LOOKS: u32 = 32;
+/// So many records at most between two looks at the clock: a look costs as much as a few records.
+const LONGEST_STRIDE: u32 = 256;
 
 impl<'a> Context<'a> {
     /// A context for one step that may last for `quantum`.
     #[must_use]
     pub fn new(flow: &'a Flow, clock: &'a dyn Clock, quantum: Quantum, outbox: &'a mut Outbox) -> Context<'a> {
         let now = clock.now();
-        let deadline = now.after(quantum.time);
-        Context { now, outbox, flow, clock, until_look: RECORDS_BETWEEN_LOOKS, records_left: quantum.records, deadline }
+        let until_look = flow.stride.get().clamp(1, LONGEST_STRIDE).min(quantum.records);
+        Context {
+            now,
+            outbox,
+            flow,
+            clock,
+            until_look,
+            records_left: quantum.records - until_look,
+            quantum: quantum.time,
+            looked: now,
+            deadline: now.after(quantum.time),
+        }
     }
 
     /// Whether the head may take another record now. Counts it.
     #[inline]
     pub fn may_take(&mut self) -> bool {
-        if !self.flow.is_open() || self.records_left == 0 {
+        if !self.may_fire() {
             return false;
         }
-        self.records_left -= 1;
-        self.until_look -= 1;
         let taken = self.flow.taken.get() + 1;
         self.flow.taken.set(taken);
         self.flow.heartbeat.took(taken);
-        self.until_look > 0 || self.look_at_clock()
+        true
     }
 
     /// Whether another timer may fire now: as [`Context::may_take`], for what no record causes. Counts it.
+    #[inline]
     pub fn may_fire(&mut self) -> bool {
-        if !self.flow.is_open() || self.records_left == 0 {
+        if !self.flow.is_open() || (self.until_look == 0 && !self.look_at_clock()) {
             return false;
         }
-        self.records_left -= 1;
         self.until_look -= 1;
-        self.until_look > 0 || self.look_at_clock()
+        true
     }
 
+    /// Whether there is quantum left. The stride to the next look follows the time that the last one took, so that slow user
+    /// code does not overrun the quantum by many records.
     #[cold]
     fn look_at_clock(&mut self) -> bool {
-        self.until_look = RECORDS_BETWEEN_LOOKS;
-        let in_time = self.clock.now() < self.deadline;
-        if !in_time {
+        let now = self.clock.now();
+        if now >= self.deadline {
             self.records_left = 0;
         }
-        in_time
+        let took = now.since(std::mem::replace(&mut self.looked, now));
+        self.until_look = self.flow.next_stride(took, self.quantum).min(self.records_left);
+        self.records_left -= self.until_look;
+        self.until_look > 0
     }
 
     /// User code of an operator is about to run: whoever has to explain a panic or a hang wants to know.
@@ -212,17 +249,19 @@ impl<'a> Context<'a> {
     /// Whether the step used up its quantum, so that there may be more to do at once.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
-        self.records_left == 0
+        self.until_look == 0 && self.records_left == 0
     }
 
     /// Take no further record before this moment (a throttle).
     pub fn hold_until(&mut self, moment: Time) {
         self.flow.held_until.set(self.flow.held_until.get().max(moment));
+        self.flow.closed.set(true);
     }
 
     /// Take no further record until the subtask has asked the sinks again.
     pub fn sink_not_ready(&mut self) {
         self.flow.sink_not_ready.set(true);
+        self.flow.closed.set(true);
     }
 }
 
@@ -242,12 +281,14 @@ pub struct Flow {
     pub taken: Cell<u64>,
     /// The pulse of the worker.
     pub heartbeat: Arc<Heartbeat>,
+    /// Whether any of the reasons below is known to hold: what the head looks at between two records.
+    closed: Cell<bool>,
+    /// Records between the last two looks at the clock.
+    stride: Cell<u32>,
     /// Output channels without credit.
-    pub without_credit: Cell<u32>,
+    without_credit: Cell<u32>,
     /// No record before this moment.
     pub held_until: Cell<Time>,
-    /// The moment that `held_until` is compared with: when the step began.
-    pub step_began: Cell<Time>,
     /// A sink's writer is not ready.
     pub sink_not_ready: Cell<bool>,
     /// The segment buffer is full: what a write to state would add has no room.
@@ -255,13 +296,56 @@ pub struct Flow {
 }
 
 impl Flow {
+    /// Nothing is in the way yet; shows its records in this heartbeat.
+    #[must_use]
+    pub fn of(heartbeat: Arc<Heartbeat>) -> Flow {
+        Flow { heartbeat, ..Flow::default() }
+    }
+
     /// Whether a record may be taken.
     #[inline]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.without_credit.get() == 0
-            && self.held_until.get() <= self.step_began.get()
-            && !self.sink_not_ready.get()
-            && !self.segment_full.get()
+        !self.closed.get()
+    }
+
+    /// A step begins: looks at all reasons again. In between they only add up.
+    pub fn begin_step(&self, now: Time) {
+        let closed = self.without_credit.get() > 0
+            || self.held_until.get() > now
+            || self.sink_not_ready.get()
+            || self.segment_full.get();
+        self.closed.set(closed);
+    }
+
+    /// Output channels without credit.
+    #[must_use]
+    pub fn without_credit(&self) -> u32 {
+        self.without_credit.get()
+    }
+
+    /// An output channel has used up its credit.
+    pub fn credit_spent(&self) {
+        self.without_credit.set(self.without_credit.get() + 1);
+        self.closed.set(true);
+    }
+
+    /// An output channel without credit got some; the next step makes use of it.
+    pub fn credit_returned(&self) {
+        self.without_credit.set(self.without_credit.get() - 1);
+    }
+
+    /// How many records to take before the next look at the clock, when those since the last one took so long.
+    fn next_stride(&self, took: Duration, quantum: Duration) -> u32 {
+        let stride = self.stride.get().max(1);
+        let next = if took >= quantum {
+            1
+        } else if took > quantum / 16 {
+            stride / 2
+        } else {
+            stride * 2
+        };
+        self.stride.set(next.clamp(1, LONGEST_STRIDE));
+        self.stride.get()
     }
 }

@@ -5,7 +5,8 @@
 //! learns that a checkpoint was aborted, because nothing may be thrown away then: sources do not rewind.
 //!
 //! # A sink of your own
-//! The simplest exact one keeps an epoch's records in its token and writes them in one transaction of the target, together
+//! For a store with transactions there is [`crate::connector::staged`]: one trait of two methods. From scratch, the simplest exact
+//! sink keeps an epoch's records in its token and writes them in one transaction of the target, together
 //! with the token's name; a commit that finds the name there does nothing. Here the target is a map; the suite in
 //! `testing::sink_suite` (feature `testing`) shows that nothing is lost or doubled, whatever fails.
 //! ```
@@ -207,6 +208,12 @@ pub trait Committer: Send + Sync {
     /// Retried; `OutputDamaged` ends the job with code 5.
     fn commit(&self, token: &Token) -> Result<()>;
 
+    /// Whether [`Committer::clean`] is to be called. False for a sink whose tokens hold all that is staged: then no worker reads
+    /// the tokens of others at a restore.
+    fn cleans(&self) -> bool {
+        true
+    }
+
     /// Removes staged output of older attempts of this incarnation that is in none of `restored`, after all of those are
     /// committed. Subtask 0 alone (S4).
     ///
@@ -228,6 +235,8 @@ pub struct Token {
 /// What a sink may use.
 #[derive(Clone)]
 pub struct SinkContext {
+    /// The job's name.
+    pub job: String,
     /// The operator's name.
     pub operator: String,
     /// This subtask's index.

@@ -5,6 +5,7 @@
 //! thread, reads no clock but the one it is handed, and does no I/O: what it wants goes into the outbox.
 
 mod builder;
+mod capture;
 mod gate;
 mod obey;
 mod output;
@@ -16,6 +17,8 @@ mod step;
 mod tally;
 
 pub use builder::{Partitioner, SubtaskBuilder};
+pub(crate) use capture::split_first;
+pub use output::KeyedOutlet;
 pub(crate) use source_chain::Pulled;
 pub(crate) use step::Surroundings;
 
@@ -77,6 +80,14 @@ enum Phase {
     Open,
 }
 
+/// The first barrier of the newest checkpoint here.
+#[derive(Clone, Copy)]
+struct FirstSeen {
+    id: CheckpointId,
+    at: Time,
+    triggered: Time,
+}
+
 /// See the head of this file.
 pub(crate) struct Subtask {
     id: SubtaskId,
@@ -92,6 +103,8 @@ pub(crate) struct Subtask {
     flow: Rc<Flow>,
     arrivals: Arrivals,
     paused: bool,
+    /// The final checkpoint that holds what is in flight here: to process it now would be for nothing, unless that one is aborted.
+    rests_at: Option<CheckpointId>,
     /// For a source: the outside world is blocked.
     held: bool,
     /// For a source: the barrier that lies in front of its next record.
@@ -111,8 +124,9 @@ pub(crate) struct Subtask {
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
     watermark: Watermark,
-    /// When the first barrier of the newest checkpoint was next on its channel.
-    first_seen: Option<(CheckpointId, Time)>,
+    first_seen: Option<FirstSeen>,
+    /// When the newest checkpoint goes on unaligned, if it has not been cut by then.
+    alignment_ends: Option<(CheckpointId, Time)>,
     /// Checkpoints that are completed and whose commits are under way, oldest first.
     committing: Vec<CheckpointId>,
     /// Which sink a blocking call belongs to.
@@ -157,6 +171,7 @@ impl Subtask {
             flow,
             arrivals,
             paused: false,
+            rests_at: None,
             held: false,
             trigger: None,
             parts: Vec::new(),
@@ -169,6 +184,7 @@ impl Subtask {
             source_wait: None,
             watermark: Watermark::default(),
             first_seen: None,
+            alignment_ends: None,
             committing: Vec::new(),
             calls: BTreeMap::new(),
             records_in,
@@ -222,10 +238,8 @@ impl Subtask {
         clock: &dyn Clock,
         outbox: &mut Outbox,
     ) -> Result<()> {
-        if barrier.mode.acts_on_arrival() {
-            let reason = format!("this version does not take checkpoints in mode {}", barrier.mode);
-            outbox.reports.push(Report::Declined { id: barrier.id, subtask: self.id, reason });
-            return Ok(());
+        if barrier.mode.acts_on_arrival() && !self.arrivals.is_past(barrier.id) {
+            self.see(barrier, clock.now());
         }
         let actions = self.arrivals.on(Event::Arrived { from, barrier });
         self.obey_apart(actions, clock, outbox)
@@ -258,6 +272,9 @@ impl Subtask {
         let over: Vec<CheckpointId> = self.parts.iter().map(|part| part.id()).filter(|part| *part <= id).collect();
         self.parts.retain(|part| part.id() > id);
         self.acked.retain(|(acked, _)| *acked > id);
+        self.gate.drop_captures(id);
+        self.alignment_ends.take_if(|(ending, _)| *ending <= id);
+        self.rests_at.take_if(|rests| !completed && *rests <= id);
         for table in &self.tables {
             let mut table = table.borrow_mut();
             if completed {
@@ -333,8 +350,9 @@ impl Subtask {
         &self.tables
     }
 
-    pub(crate) fn sink_operators(&self) -> impl Iterator<Item = &str> {
-        self.sinks.iter().map(SinkPort::operator)
+    /// Its sinks, and whether the one that cleans has to know all tokens of them.
+    pub(crate) fn sink_operators(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.sinks.iter().map(|sink| (sink.operator(), sink.cleans()))
     }
 
     /// The name under which the checkpoint holds the positions of this subtask's source, if it has one.
@@ -352,19 +370,19 @@ impl Subtask {
     pub(crate) fn restore(&mut self, restored: RestoredPart) {
         let RestoredPart { checkpoint, splits, channels, finished, tokens } = restored;
         self.restored_splits = splits;
-        for (id, watermark, ended) in channels {
-            self.gate.restore(id, watermark, ended);
+        for RestoredChannel { id, watermark, ended, captured } in channels {
+            self.gate.restore(id, watermark, ended, captured);
         }
         self.watermark = self.gate.watermark();
         self.ended = finished;
         for sink in &mut self.sinks {
             let owned = tokens.get(sink.operator()).into_iter().flatten().filter(|token| token.owned);
-            sink.restore(checkpoint, owned.map(|token| token.token.clone()).collect());
+            sink.restore(checkpoint, owned.map(|token| Arc::clone(&token.token)).collect());
         }
-        // One subtask of each sink cleans up, and has to know all of them for it.
-        let all = |tokens: Vec<RestoredToken>| tokens.into_iter().map(|token| token.token).collect();
-        let tokens = tokens.into_iter().filter(|_| self.id.index == 0);
-        self.restored_tokens = tokens.map(|(operator, tokens)| (operator, all(tokens))).collect();
+        // One subtask of each sink that cleans up does so, and has to know all of them for it.
+        let cleaning = self.sinks.iter().filter(|sink| self.id.index == 0 && sink.cleans());
+        let all = |sink: &str| tokens.get(sink).into_iter().flatten().map(|token| Token::clone(&token.token)).collect();
+        self.restored_tokens = cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))).collect();
     }
 
     /// All state is in: tables begin their first live epoch.
@@ -410,6 +428,7 @@ impl Subtask {
 
     fn decline_all(&mut self, reason: &str, outbox: &mut Outbox) {
         for part in std::mem::take(&mut self.parts) {
+            self.gate.drop_captures(part.id());
             self.tables.iter().for_each(|table| table.borrow_mut().abort(part.id()));
             outbox.reports.push(Report::Declined { id: part.id(), subtask: self.id, reason: reason.to_owned() });
         }
@@ -420,7 +439,7 @@ impl Subtask {
 pub(crate) struct RestoredPart {
     pub(crate) checkpoint: CheckpointId,
     pub(crate) splits: Option<BTreeMap<String, SplitPart>>,
-    pub(crate) channels: Vec<(ChannelId, Watermark, bool)>,
+    pub(crate) channels: Vec<RestoredChannel>,
     pub(crate) finished: bool,
     /// By sink: the tokens that it owns and, for subtask 0, all others; those of one writer in the order of epochs.
     pub(crate) tokens: BTreeMap<String, Vec<RestoredToken>>,
@@ -429,9 +448,27 @@ pub(crate) struct RestoredPart {
 /// A token that the restored checkpoint lists.
 #[derive(Clone)]
 pub(crate) struct RestoredToken {
-    pub(crate) token: Token,
+    pub(crate) token: Arc<Token>,
     /// This worker commits it.
     pub(crate) owned: bool,
+}
+
+/// What an input channel gets back.
+pub(crate) struct RestoredChannel {
+    pub(crate) id: ChannelId,
+    pub(crate) watermark: Watermark,
+    /// Its sender had finished.
+    pub(crate) ended: bool,
+    /// What was in flight.
+    pub(crate) captured: Vec<Packet>,
+}
+
+/// The operator that blobs of channels are under: a channel belongs to none.
+pub(crate) const NO_OPERATOR: &str = "";
+
+/// The name of the blob in a segment that holds what was in flight on a channel.
+pub(crate) fn channel_blob(edge: u16, from: u16) -> String {
+    format!("channel-{edge}-{from}")
 }
 
 /// What the name of a sink's blob in a segment is.

@@ -267,7 +267,8 @@ impl Worker {
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.open(outbox))
             }
             Order::Open => Ok(()),
-            Order::Trigger(barrier) if self.life == Life::Running => {
+            // Not before the sources stand where they are to go on: the order comes again.
+            Order::Trigger(barrier) if self.opened => {
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.trigger(barrier, clock, outbox))?;
                 outbox.reports.push(Report::Triggered { id: barrier.id });
                 Ok(())
@@ -278,7 +279,7 @@ impl Worker {
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.resolved(id, completed, clock, outbox))
             }
             Order::Locate(id) => {
-                let standings = self.subtasks.iter().map(|subtask| subtask.standing(id)).collect();
+                let standings = self.subtasks.iter().map(|subtask| subtask.standing(id, clock.now())).collect();
                 outbox.reports.push(Report::Located { id, standings });
                 Ok(())
             }

@@ -28,6 +28,10 @@ impl Failure {
     }
 }
 
+/// Within so many seeds every broken rule is noticed. Most are within 40; a hole of the log needs a rival that is stopped before its
+/// Start, and a retention that passes it.
+pub const SEEDS_TO_NOTICE: u64 = 600;
+
 /// What a campaign came to.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
@@ -39,6 +43,8 @@ pub struct Summary {
     pub coverage: Coverage,
     /// Checkpoints recorded in all runs.
     pub recorded: u64,
+    /// Those of them with records in flight.
+    pub in_flight: u64,
     /// Processes started.
     pub processes: u64,
     /// Attempts started.
@@ -96,6 +102,7 @@ pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
         coverage: Coverage::new(),
         digest: 0,
         recorded: 0,
+        in_flight: 0,
         processes: 0,
         attempts: 0,
         zombies: 0,
@@ -115,6 +122,7 @@ pub fn run_seeds(
         let ran = run_seed(seed, mutation, false);
         summary.seeds += 1;
         summary.recorded += ran.recorded;
+        summary.in_flight += ran.in_flight;
         summary.processes += ran.processes as u64;
         summary.attempts += ran.attempts;
         summary.zombies += ran.zombies;

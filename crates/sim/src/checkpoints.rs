@@ -8,6 +8,7 @@ use flott_checkpoint::{CheckpointEntry, CheckpointId, SubtaskId};
 use flott_runtime::key::Key;
 use flott_runtime::manifest::Manifest;
 use flott_runtime::segment::{BlockKind, Footer, StateSection};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -102,7 +103,7 @@ impl Chain {
             }
         };
         match job.shape {
-            Shape::Timers => {}
+            Shape::Timers | Shape::Expiring => {}
             Shape::Broadcast => keep("tally", self.replicas(storage, job)?),
             Shape::TwoShuffles => {
                 keep(
@@ -124,6 +125,30 @@ impl Chain {
             }
         }
         Ok(state)
+    }
+
+    /// The rows that were in flight at the cuts: later hops first, and of each channel in order. With them, which subtask was
+    /// to get them.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn in_flight(&self, storage: &Storage) -> Result<Vec<InFlight>, String> {
+        let mut rows = Vec::new();
+        for part in &self.top().parts {
+            for channel in part.channels.iter().filter(|channel| channel.captured.bytes > 0) {
+                let blob = part.segment.as_ref().ok_or("what was in flight is in no segment")?;
+                let bytes = storage.get(&blob.path).ok_or_else(|| format!("{} is missing", blob.path))?;
+                let name = format!("channel-{}-{}", channel.edge, channel.from);
+                let packets = read_blob(bytes, &name, part.subtask.index)?;
+                let (edge, to) = (channel.edge, part.subtask.index);
+                let found = read_packets(&packets, |row| rows.push(InFlight { edge, to, row }))?;
+                if (found, packets.len() as u64) != (channel.captured.records, channel.captured.bytes) {
+                    return Err(format!("{name} of {} holds {found} records, not {:?}", blob.path, channel.captured));
+                }
+            }
+        }
+        rows.sort_by_key(|row| std::cmp::Reverse(row.edge));
+        Ok(rows)
     }
 
     fn replicas(&self, storage: &Storage, job: &Job) -> Result<BTreeMap<String, Tally>, String> {
@@ -251,6 +276,66 @@ impl Chain {
         }
         Ok(sections)
     }
+}
+
+/// A row that was in flight.
+pub struct InFlight {
+    /// Its edge.
+    pub edge: u16,
+    /// The subtask that was to get it.
+    pub to: u16,
+    /// The row.
+    pub row: Row,
+}
+
+/// What crosses an edge: a row with a key beside it, several, or a row alone.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Crossing {
+    Keyed { value: Row },
+    Gathered { value: Vec<Row> },
+    Alone(Row),
+}
+
+fn read_blob(segment: &bytes::Bytes, name: &str, subtask: u16) -> Result<Vec<u8>, String> {
+    let footer = Footer::of(segment).map_err(|error| error.to_string())?;
+    let section = footer.blob("", name, subtask.into()).ok_or_else(|| format!("there is no {name}"))?;
+    let mut all = Vec::new();
+    for piece in &section.pieces {
+        let range = piece.range();
+        let (start, end) = (usize::try_from(range.start), usize::try_from(range.end));
+        let (Ok(start), Ok(end)) = (start, end) else { return Err("a piece lies nowhere".to_owned()) };
+        all.extend(piece.decode(segment.slice(start..end)).map_err(|error| error.to_string())?);
+    }
+    Ok(all)
+}
+
+/// Packets, each behind its length, as `docs/formats.md` has them. Says how many records they hold.
+fn read_packets(mut bytes: &[u8], mut on_row: impl FnMut(Row)) -> Result<u64, String> {
+    const HEADER: usize = 24;
+    let mut records = 0;
+    while let Some((length, rest)) = bytes.split_first_chunk::<4>() {
+        let torn = || "a packet in flight is cut short".to_owned();
+        let (packet, rest) = rest.split_at_checked(u32::from_le_bytes(*length) as usize).ok_or_else(torn)?;
+        bytes = rest;
+        let (header, body) = packet.split_at_checked(HEADER).ok_or_else(torn)?;
+        let (is_data, flags) = (header.get(1) == Some(&1), body.first().copied().unwrap_or(0));
+        if !is_data || flags & 1 == 0 {
+            continue;
+        }
+        let before = if flags & 4 == 0 { 9 } else { 17 };
+        let batch = body.get(before..).ok_or_else(torn)?;
+        let (rows, _): (Vec<Crossing>, Option<Vec<i64>>) =
+            rmp_serde::from_slice(batch).map_err(|error| error.to_string())?;
+        records += rows.len() as u64;
+        for row in rows {
+            match row {
+                Crossing::Keyed { value } | Crossing::Alone(value) => on_row(value),
+                Crossing::Gathered { value } => value.into_iter().for_each(&mut on_row),
+            }
+        }
+    }
+    if bytes.is_empty() { Ok(records) } else { Err("what was in flight ends within a length".to_owned()) }
 }
 
 fn apply<V>(

@@ -2,11 +2,11 @@
 //!
 //! - I1 (nothing behind a barrier influences the cut before it) is asserted by the gate at each cut, and seen by I2 as well.
 //! - The second half of I8 (what nobody needs goes in the end) is checked after the end, by [`crate::aftermath`].
-//! - I4 belongs to unaligned checkpoints, which this version does not take.
 //! - I12 to I14 belong to event time, changes of the number of workers, and loops.
 
 mod i02_exact_state;
 mod i03_stopped_world;
+mod i04_in_flight;
 mod i05_never_less;
 mod i06_output;
 mod i07_log;
@@ -77,6 +77,8 @@ pub struct Ledger {
     seen: BTreeSet<(u64, u64, u64)>,
     /// Checkpoints recorded so far.
     pub recorded: u64,
+    /// Those of them with rows in flight.
+    pub in_flight: u64,
     /// The newest attempt that owns the log.
     owner: Option<AttemptId>,
 }
@@ -101,6 +103,7 @@ impl Ledger {
             needed: BTreeSet::new(),
             seen: BTreeSet::new(),
             recorded: 0,
+            in_flight: 0,
             owner: None,
         }
     }
@@ -135,6 +138,7 @@ impl Ledger {
 
     fn checkpoint_recorded(&mut self, entry: &CheckpointEntry, storage: &Storage) -> Checked {
         let chain = i08_durable::recorded(entry, storage)?;
+        i04_in_flight::check(&chain)?;
         if self.exact {
             i02_exact_state::check(&self.job, self.workers, &chain, storage)?;
         } else {
@@ -144,6 +148,7 @@ impl Ledger {
         self.own.insert(entry.attempt, entry.id);
         self.newest = Some(entry.clone());
         self.recorded += 1;
+        self.in_flight += u64::from(chain.top().captured().records > 0);
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! split has a chain of hashes, so that a lost, doubled or swapped record changes everything behind it.
 
 pub mod operators;
+pub mod output;
 mod plans;
 pub mod process;
 pub mod source;
@@ -103,11 +104,13 @@ pub enum Shape {
     TwoInputs,
     /// Rows of a key are gathered before the shuffle.
     Gather,
+    /// Tallies that expire; the rows pass as they are.
+    Expiring,
 }
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Shape; 10] = [
+    pub const ALL: [Shape; 11] = [
         Shape::Count,
         Shape::Union,
         Shape::TwoShuffles,
@@ -118,6 +121,7 @@ impl Shape {
         Shape::Lists,
         Shape::TwoInputs,
         Shape::Gather,
+        Shape::Expiring,
     ];
 
     /// Whether rows of a stream reach the sink in order, in a run without failures.
@@ -139,6 +143,8 @@ pub enum SinkKind {
     },
     /// The memory sink.
     Memory,
+    /// The staged sink, into a store with transactions.
+    Staged,
 }
 
 /// One job.
@@ -156,9 +162,11 @@ pub struct Job {
     pub delete_every: u64,
     /// Time between two rows of a split.
     pub pause: Duration,
+    /// A tally takes no further row for so long after each: rows wait in queues.
+    pub slow: Duration,
     /// The source says that it ends by itself: its splits are read one after the other.
     pub bounded: bool,
-    /// How long a timer waits.
+    /// How long a timer waits, or a value lives.
     pub timer: Duration,
     /// The sink.
     pub sink: SinkKind,

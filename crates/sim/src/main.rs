@@ -15,9 +15,9 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "flott-sim", version)]
 struct Args {
-    /// How many seeds to run.
-    #[arg(long, default_value_t = 200, conflicts_with = "seed")]
-    seeds: u64,
+    /// How many seeds to run [default: 200; 600 with a broken rule, which ends at the first finding].
+    #[arg(long, conflicts_with = "seed")]
+    seeds: Option<u64>,
     /// The first of them.
     #[arg(long, default_value_t = 0, conflicts_with = "seed")]
     from: u64,
@@ -30,6 +30,12 @@ struct Args {
     /// Prints one object of JSON a line.
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    fn seeds(&self) -> u64 {
+        self.seeds.unwrap_or(if self.mutate.is_some() { flott_sim::campaign::SEEDS_TO_NOTICE } else { 200 })
+    }
 }
 
 fn mutation_named(name: &str) -> Result<Mutation, String> {
@@ -65,7 +71,7 @@ fn one(args: &Args, seed: u64) -> ExitCode {
 
 fn many(args: &Args) -> ExitCode {
     let bar = bar(args);
-    let summary = run_seeds(args.from, args.seeds, args.mutate, |seed, summary| {
+    let summary = run_seeds(args.from, args.seeds(), args.mutate, |seed, summary| {
         bar.inc(1);
         let newest = summary.failures.last().filter(|failure| failure.seed == seed && args.mutate.is_none());
         if let Some(failure) = newest {
@@ -82,7 +88,7 @@ fn many(args: &Args) -> ExitCode {
 fn bar(args: &Args) -> ProgressBar {
     let target = if args.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {eta} left").expect("a valid template");
-    ProgressBar::with_draw_target(Some(args.seeds), target).with_style(style)
+    ProgressBar::with_draw_target(Some(args.seeds()), target).with_style(style)
 }
 
 fn report(args: &Args, failure: &Failure) {
@@ -105,13 +111,13 @@ fn plain(args: &Args, summary: &Summary) -> ExitCode {
             summary.coverage.iter().map(|((kind, fault), hits)| (format!("{kind} x {fault}"), serde_json::json!(hits)));
         let line = serde_json::json!({
             "event": "summary", "seeds": summary.seeds, "failures": summary.failures.len(), "never_hit": missed,
-            "checkpoints": summary.recorded, "processes": summary.processes, "attempts": summary.attempts, "zombies": summary.zombies,
+            "checkpoints": summary.recorded, "with_records_in_flight": summary.in_flight, "processes": summary.processes, "attempts": summary.attempts, "zombies": summary.zombies,
             "simulated_s": summary.simulated.as_secs_f64(), "hits": pairs.collect::<serde_json::Map<_, _>>(),
         });
         println!("{line}");
     } else {
         println!(
-            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} zombies, {} attempts, {} checkpoints, {} faults",
+            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} zombies, {} attempts, {} checkpoints ({} with records in flight), {} faults",
             summary.seeds,
             summary.failures.len(),
             summary.simulated.as_secs_f64(),
@@ -119,6 +125,7 @@ fn plain(args: &Args, summary: &Summary) -> ExitCode {
             summary.zombies,
             summary.attempts,
             summary.recorded,
+            summary.in_flight,
             summary.coverage.values().sum::<u64>()
         );
         missed.iter().for_each(|(kind, fault)| println!("never hit: {kind} x {fault}"));

@@ -52,6 +52,8 @@ mutations! {
     HoleStart = "hole-start",
     /// A full snapshot leaves out what was restored.
     FullSkipsRestored = "full-skips-restored",
+    /// What lies in a queue at an unaligned cut is not captured.
+    CaptureForgotten = "capture-forgotten",
     /// The collector leaves what dead attempts and aborted checkpoints wrote.
     OrphansStay = "orphans-stay",
     /// Restored tokens of one writer are committed by several subtasks, each in its own time.
@@ -79,6 +81,7 @@ impl Mutation {
             Mutation::SkipPreimage => Some(inner::Mutation::SkipPreimage),
             Mutation::AbortDiscards => Some(inner::Mutation::AbortDiscards),
             Mutation::FullSkipsRestored => Some(inner::Mutation::FullSkipsRestored),
+            Mutation::CaptureForgotten => Some(inner::Mutation::CaptureForgotten),
             Mutation::OrphansStay => Some(inner::Mutation::OrphansStay),
             Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
             Mutation::PartsOutliveBarrier => Some(inner::Mutation::PartsOutliveBarrier),

@@ -1,5 +1,6 @@
 //! What an undisturbed run yields: a fold over the input, on one thread, without time.
 
+use crate::checkpoints::InFlight;
 use crate::jobs::operators::{by_key_and_origin, by_text};
 use crate::jobs::{Job, Row, Shape, Tally};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +38,7 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
         for serial in 0..rows {
             let row = job.row(origin, serial);
             match job.shape {
-                Shape::Timers => result.emit(row),
+                Shape::Timers | Shape::Expiring => result.emit(row),
                 Shape::Broadcast => (0..workers).for_each(|replica| result.replica(job, &row, replica)),
                 Shape::TwoShuffles => {
                     let out = result.tally(job, "first", format!("{:?}", by_key_and_origin(&row)), &row);
@@ -59,6 +60,30 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
         }
     }
     result
+}
+
+/// What a state becomes when all that was in flight has been taken: later hops first, each channel in order.
+#[must_use]
+pub fn settle(job: &Job, state: State, in_flight: &[InFlight]) -> State {
+    let mut result = Yield { state, ..Yield::default() };
+    for InFlight { edge, to, row } in in_flight {
+        match (job.shape, edge) {
+            (Shape::Timers, _) => {}
+            (Shape::Broadcast, _) => result.replica(job, row, *to),
+            (Shape::TwoShuffles, 0) => {
+                let out = result.tally(job, "first", format!("{:?}", by_key_and_origin(row)), row);
+                result.tally(job, "tally", format!("{:?}", by_text(&out)), &out);
+            }
+            (Shape::TwoShuffles, _) => {
+                result.tally(job, "tally", format!("{:?}", by_text(row)), row);
+            }
+            (_, _) => {
+                result.tally(job, "tally", format!("{:?}", by_key_and_origin(row)), row);
+            }
+        }
+    }
+    result.state.retain(|_, kept| !kept.is_empty());
+    result.state
 }
 
 impl Yield {

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// When all runs begin.
 pub const BEGIN: Time = Time(1_000_000_000);
 
+/// Sets what is drawn about unaligned checkpoints apart from all else.
+const UNALIGNED: u64 = 0x0F11008E;
+
 /// A run, before it begins.
 pub struct Setup {
     /// The seed.
@@ -55,9 +58,22 @@ impl Setup {
         } else if random.one_in(2) {
             modes.swap(0, 1);
         }
+        // Drawn apart, so that seeds that found something before mean what they meant.
+        let mut apart = Random::new(seed ^ UNALIGNED);
+        let mut slow = Duration::ZERO;
+        if apart.one_in(2) {
+            slow = Duration::from_micros(apart.below(8_000));
+            let place = number(0, modes.len() as u64 + 1, &mut apart);
+            modes.splice(place..place, [Mode::Unaligned, Mode::AlignedThenUnaligned]);
+            let turn = number(0, modes.len() as u64, &mut apart);
+            modes.rotate_left(turn);
+        }
         let workers = 1 + u16::try_from(random.below(3)).expect("a small number");
-        let job = Arc::new(job(exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random));
+        let mut job = job(exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random);
+        job.slow = slow;
+        let job = Arc::new(job);
         let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
+        settings.worker.alignment_timeout = millis(0, 60, &mut apart);
         if incidents.rival {
             settings.coordinator.retained = 1;
         }
@@ -106,15 +122,18 @@ fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
         keys: 1 + random.below(40),
         delete_every: if deletes { 2 + random.below(9) } else { 0 },
         pause: Duration::from_micros(1_000 + random.below(12_000)),
+        slow: Duration::ZERO,
         bounded: random.one_in(2),
         timer: millis(1, 400, random),
         sink,
         fails_next: Arc::default(),
     };
     // Not drawn, so that a seed that found something stays what it is.
-    let (is_timed, age) = (job.rows.is_multiple_of(3), job.pause * 4);
-    if let SinkKind::Files { part_age, .. } = &mut job.sink {
-        *part_age = if is_timed { age } else { Duration::MAX };
+    let (third, age) = (job.rows.is_multiple_of(3), job.pause * 4);
+    match &mut job.sink {
+        SinkKind::Files { part_age, .. } => *part_age = if third { age } else { Duration::MAX },
+        sink if third => *sink = SinkKind::Staged,
+        _ => {}
     }
     job
 }

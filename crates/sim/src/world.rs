@@ -14,6 +14,7 @@ use crate::faults::{Coverage, Faults};
 use crate::happening::{Agenda, Asker, Happening, Request};
 use crate::incidents::{Act, Incidents};
 use crate::invariants::{Checked, Ledger, Violation, Visible, broken, outcome, stuck};
+use crate::jobs::output::Output;
 use crate::jobs::{OUTPUT, Row, SinkKind, plan};
 use crate::mutation::Mutation;
 use crate::process::{Life, Process};
@@ -21,7 +22,6 @@ use crate::setup::{BEGIN, Setup};
 use crate::storage::Storage;
 use flott_checkpoint::{AttemptId, CheckpointId};
 use flott_runtime::attempt::World as Outside;
-use flott_runtime::connector::MemorySink;
 use flott_runtime::error::Error;
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::job_manager::{JobEvent, JobManager, ManagerEvent, ManagerOutbox, Outcome};
@@ -69,6 +69,8 @@ pub struct Ran {
     pub digest: u64,
     /// Checkpoints recorded.
     pub recorded: u64,
+    /// Those of them with records in flight.
+    pub in_flight: u64,
     /// Processes started.
     pub processes: usize,
     /// Attempts whose workers were started.
@@ -92,7 +94,7 @@ pub struct World {
     storage: Storage,
     files: MemoryFiles,
     disk: Disk,
-    output: MemorySink<Row>,
+    output: Output,
     plan: Arc<Plan>,
     processes: Vec<Process>,
     ledger: Ledger,
@@ -114,7 +116,7 @@ impl World {
         let files = MemoryFiles::new();
         let mut random = setup.random.fork();
         let disk = Disk::of(&files, setup.has_bad_disk(), &mut random);
-        let output = MemorySink::new();
+        let output = Output::default();
         let plan = Arc::new(plan(&setup.job, &output));
         let ledger = Ledger::new(&setup.job, setup.workers, setup.is_exact());
         let mut storage = Storage::default();
@@ -171,6 +173,7 @@ impl World {
             coverage,
             digest: self.digest,
             recorded: self.ledger.recorded,
+            in_flight: self.ledger.in_flight,
             processes: self.processes.len(),
             attempts: self.attempts,
             zombies: self.zombies,
@@ -439,11 +442,9 @@ impl World {
 
     fn visible(&self) -> Visible {
         let mut visible = Visible::default();
-        if self.setup.job.sink == SinkKind::Memory {
-            let mut epochs = self.output.epochs();
-            epochs.sort_by_key(|(epoch, _)| (epoch.checkpoint, epoch.subtask));
-            for (epoch, rows) in epochs {
-                visible.parts.insert((epoch.checkpoint.0, epoch.subtask.into(), 0));
+        if !matches!(self.setup.job.sink, SinkKind::Files { .. }) {
+            for (checkpoint, subtask, rows) in self.output.epochs() {
+                visible.parts.insert((checkpoint, subtask, 0));
                 visible.rows.extend(rows.into_iter().map(Ok));
             }
             return visible;

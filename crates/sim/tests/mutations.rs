@@ -2,11 +2,11 @@
 
 #![cfg(feature = "mutations")]
 
-use flott_sim::campaign::run_seeds;
+use flott_sim::campaign::{SEEDS_TO_NOTICE, run_seeds};
 use flott_sim::mutation::Mutation;
 
 fn is_noticed(mutation: Mutation) {
-    let summary = run_seeds(0, 200, Some(mutation), |_, _| ());
+    let summary = run_seeds(0, SEEDS_TO_NOTICE, Some(mutation), |_, _| ());
     let failure = summary.failures.first();
     assert!(failure.is_some(), "{mutation} was not noticed in {} seeds", summary.seeds);
 }
@@ -41,6 +41,7 @@ noticed! {
     an_abort_that_discards_output_is_noticed: AbortDiscards,
     a_start_in_a_hole_is_noticed: HoleStart,
     a_full_snapshot_without_what_was_restored_is_noticed: FullSkipsRestored,
+    records_in_flight_that_are_not_captured_are_noticed: CaptureForgotten,
     a_collector_that_leaves_orphans_is_noticed: OrphansStay,
     tokens_of_one_writer_with_several_owners_are_noticed: TokensScattered,
     parts_that_outlive_a_barrier_are_noticed: PartsOutliveBarrier,

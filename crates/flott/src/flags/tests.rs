@@ -30,6 +30,7 @@ fn every_flag_arrives() {
         "--workers=2",
         "--checkpoint-dir=ck",
         "--checkpoint-mode=stop-the-world",
+        "--alignment-timeout=1s 500ms",
         "--checkpoint-interval=250ms",
         "--restore=7",
         "--require=exactly-once",
@@ -46,6 +47,7 @@ fn every_flag_arrives() {
         workers: Some(2),
         checkpoint_dir: Some("ck".to_owned()),
         checkpoint_mode: Some(Mode::StopTheWorld),
+        alignment_timeout: Some(Duration::from_millis(1_500)),
         checkpoint_interval: Some(Duration::from_millis(250)),
         restore: Some(Restore::Id(flott_checkpoint::CheckpointId(7))),
         require: Some(Guarantee::ExactlyOnce),
@@ -77,9 +79,9 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
         ("--checkpoint-interval=0s", "interval"),
         ("--checkpoint-interval=900years", "year"),
         ("--checkpoint-interval=5", "500ms"),
-        ("--checkpoint-mode=unaligned", "cannot run in this version"),
-        ("--checkpoint-mode=aligned-then-unaligned", "cannot run in this version"),
-        ("--checkpoint-mode=fast", "stop-the-world, aligned, at-least-once"),
+        ("--checkpoint-mode=fast", "stop-the-world, aligned, at-least-once, aligned-then-unaligned, unaligned"),
+        ("--alignment-timeout=soon", "500ms"),
+        ("--alignment-timeout=900years", "year"),
         ("--checkpoint-dir=", "empty"),
         ("--restore=0", "number of a checkpoint"),
         ("--restore=yesterday", "number of a checkpoint"),
@@ -90,6 +92,13 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
     for (flag, reason) in cases {
         let error = parsed(&[flag]).unwrap_err();
         assert!(error.contains(reason), "{flag}: {error}");
+    }
+}
+
+#[test]
+fn every_mode_can_be_named() {
+    for mode in Mode::ALL {
+        assert_eq!(settings(&["--checkpoint-mode", &mode.to_string()]).checkpoint_mode, Some(mode));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Metrics for Prometheus: a snapshot as text, for each `GET /metrics`.
 //!
-//! Written by hand from the meters that there are (`docs/decisions/020`). A client that is slow or wrong costs one task for a
+//! Written by hand from the meters that there are (`docs/decisions/025`). A client that is slow or wrong costs one task for a
 //! bounded time; the job does not notice.
 
 use super::status::{CheckpointStatus, Shared, Status};

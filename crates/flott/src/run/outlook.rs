@@ -69,13 +69,12 @@ impl Outlook {
     /// Refuses what the job cannot do, before it is asked to.
     ///
     /// # Errors
-    /// If checkpoints are off, the mode cannot run, or `--require` asks for more.
+    /// If checkpoints are off, or `--require` asks for more.
     pub(crate) fn check(&self, mode: Option<Mode>, interval: Option<Duration>) -> Result<()> {
         if self.mode.is_none() && (mode.is_some() || interval.is_some()) {
             return Err(Error::refused("checkpoints are off, for there is no checkpoint directory"));
         }
         if let Some(mode) = mode {
-            crate::settings::check_mode(mode).map_err(Error::refused)?;
             check_required(&promises(&self.plan, Some(mode), Guarantee::ExactlyOnce), self.require)?;
         }
         interval.map_or(Ok(()), crate::settings::check_interval).map_err(Error::refused)

@@ -16,7 +16,7 @@ fn what_the_builder_says_has_the_same_limits_as_the_flags() {
         workers: Some(0),
         checkpoint_interval: Some(Duration::ZERO),
         stop_timeout: Some(Duration::ZERO),
-        checkpoint_mode: Some(Mode::Unaligned),
+        alignment_timeout: Some(Duration::MAX),
         checkpoint_dir: Some(String::new()),
         ..Settings::default()
     };

@@ -80,7 +80,13 @@ impl Site {
 
     /// A process of the job at this place, not started yet.
     pub(crate) fn job(&self) -> Start<'_> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_flott-test-job"));
+        let output = self.output().display().to_string();
+        self.job_of(Path::new(env!("CARGO_BIN_EXE_flott-test-job"))).with(&["--output", &output])
+    }
+
+    /// A process of another program over the same input.
+    pub(crate) fn job_of(&self, program: &Path) -> Start<'_> {
+        let mut command = Command::new(program);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
         }
@@ -89,7 +95,6 @@ impl Site {
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
         command.arg("--input").arg(self.path("input-*.txt"));
-        command.arg("--output").arg(self.output());
         command.arg("--checkpoint-dir").arg(self.path("checkpoints"));
         Start { site: self, command }
     }

@@ -1,6 +1,7 @@
 //! Tests of the collector, on a storage in memory, one request at a time or in any order.
 
 use super::{Collected, Collector};
+use crate::control::Captured;
 use crate::history::{HistoryEntry, KEPT, Phases};
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest, Ticket};
@@ -393,7 +394,12 @@ async fn old_history_goes_but_recent_failures_stay() {
     let tried = |id, outcome, ended_at| {
         let (id, attempt) = (CheckpointId(id), AttemptId(1));
         let barrier = Barrier { id, attempt, mode: Mode::Aligned, kind: Kind::Checkpoint, base: None, triggered_at: 0 };
-        HistoryEntry { tried: Tried { barrier, ended_at, outcome }, workers: 1, phases: Phases::default() }
+        HistoryEntry {
+            tried: Tried { barrier, ended_at, outcome },
+            workers: 1,
+            phases: Phases::default(),
+            captured: Captured::default(),
+        }
     };
     let failed = || Outcome::Unknown { reason: "killed".to_owned() };
     let done = || Outcome::Completed { full: true, bytes: 1, acked_at: 1 };

@@ -1,6 +1,7 @@
 //! Tests of the history.
 
 use super::{FAILURES_KEPT_FOR, HistoryEntry, HistoryKey, KEPT, Phases, Seen, Slowest, expired};
+use crate::control::Captured;
 use crate::testing::sample_job;
 use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Kind, Mode, Outcome, SubtaskId, Tried};
 use proptest::prelude::*;
@@ -11,7 +12,7 @@ fn entry(outcome: Outcome) -> HistoryEntry {
     let barrier = Barrier { id, attempt, mode: Mode::Aligned, kind: Kind::Checkpoint, base: None, triggered_at };
     let tried = Tried { barrier, ended_at: triggered_at + 18, outcome };
     let parts = sample_job::manifest(id, attempt, None).parts;
-    HistoryEntry { tried, workers: 2, phases: Phases::of(&parts, 77) }
+    HistoryEntry { tried, workers: 2, phases: Phases::of(&parts, 77), captured: Captured::of(&parts) }
 }
 
 fn key(n: u64) -> HistoryKey {

@@ -3,6 +3,7 @@
 
 use super::desk::Cx;
 use super::running::Note;
+use crate::control::{Captured, SubtaskPart};
 use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
@@ -37,13 +38,18 @@ impl Note {
             }
             Outcome::Aborted(_) | Outcome::Unknown { .. } => 0,
         };
-        Phases::of(self.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part)), record)
+        Phases::of(self.parts(), record)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &SubtaskPart> + Clone {
+        self.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part))
     }
 }
 
 impl Chronicle {
     pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
-        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: note.phases() }, cx);
+        let captured = Captured::of(note.parts());
+        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: note.phases(), captured }, cx);
     }
 
     /// Looks for checkpoints that the attempt before this one began and whose end it did not live to write down.
@@ -74,7 +80,8 @@ impl Chronicle {
             let outcome = Outcome::Aborted(AbortReason::AttemptEnded { reason: reason.to_owned() });
             let tried = Tried { barrier, ended_at: cx.now.millis(), outcome };
             // If the attempt did write its history, that stands: objects are created only if absent.
-            self.put(&HistoryEntry { tried, workers: dead.workers, phases: Phases::default() }, cx);
+            let (workers, captured) = (dead.workers, Captured::default());
+            self.put(&HistoryEntry { tried, workers, phases: Phases::default(), captured }, cx);
         }
     }
 

@@ -63,7 +63,26 @@ pub(super) fn check(
             Role::Sink { .. } => {}
         }
     }
-    Ok(Fits { warnings, same_topology: manifest.same_topology(plan), new_sources })
+    let same_topology = manifest.same_topology(plan);
+    if !same_topology {
+        check_nothing_in_flight(manifest)?;
+    }
+    Ok(Fits { warnings, same_topology, new_sources })
+}
+
+/// Records in flight belong to channels, and so to the operators and edges that were.
+fn check_nothing_in_flight(manifest: &Manifest) -> Result<()> {
+    let captured = manifest.captured();
+    if captured.is_nothing() {
+        return Ok(());
+    }
+    let hint = "run the job as it was and stop it in mode aligned, or take a savepoint, and change it then";
+    Err(Error::unusable(format!(
+        "the checkpoint holds {} records that were in flight between operators, and the job has other operators or connections now",
+        captured.records
+    ))
+    .at_checkpoint(manifest.id)
+    .hint(hint))
 }
 
 fn check_identity(manifest: &Manifest, incarnation: &Incarnation) -> Result<()> {

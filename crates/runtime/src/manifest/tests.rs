@@ -1,6 +1,7 @@
 //! Tests of the manifest.
 
 use super::{BaseEntry, MANIFEST_FORMAT, Manifest};
+use crate::control::Captured;
 use crate::envelope::Envelope;
 use crate::error::ErrorKind;
 use crate::testing::sample_job;
@@ -40,6 +41,14 @@ fn the_bytes_of_a_manifest_never_change() {
     for blob in manifest.parts.iter_mut().filter_map(|part| part.segment.as_mut()) {
         (blob.length, blob.checksum) = (1_700, "2d04a892caa28f0d".to_owned());
     }
+    let in_flight = r#""end_of_data":false,"captured":{"records":3,"bytes":13,"window":48}}"#;
+    assert!(std::str::from_utf8(&manifest.encode()).is_ok_and(|text| text.contains(in_flight)));
+    // Where nothing was in flight, nothing is said of it.
+    manifest
+        .parts
+        .iter_mut()
+        .flat_map(|part| &mut part.channels)
+        .for_each(|channel| channel.captured = Captured::default());
     let bytes = manifest.encode();
     let text = std::str::from_utf8(&bytes).expect("JSON");
     assert!(text.starts_with(r#"{"format":1,"manifest":{"job":"sample","id":7,"attempt":3,"incarnation":"000000000000f107","key_seed":"0000000000005eed","key_groups":128,"kind":"checkpoint","mode":"aligned","guarantee":"exactly-once","parent":null,"base":{"id":5,"attempt":1,"checksum":"ffffffffffffffff"},"finished":false,"workers":2,"#), "{text}");
@@ -77,6 +86,7 @@ fn a_manifest_that_contradicts_itself_is_refused() {
     assert!(refusal(|m| m.parts.swap(0, 1)).contains("in order"));
     assert!(refusal(|m| m.edges[0].to = 2).contains("edge leaves"));
     assert!(refusal(|m| m.parts[2].channels[0].edge = 1).contains("channel of edge 1"));
+    assert!(refusal(|m| m.parts[2].segment = None).contains("captured what was in flight, and has no segment"));
     assert!(refusal(|m| m.vertices[0].operators[0].name = "out".to_owned()).contains("one name"));
     assert!(refusal(|m| m.base = None).contains("base"));
     assert!(refusal(|m| m.parts.iter_mut().for_each(|part| part.base = Some(CheckpointId(7)))).contains("base"));

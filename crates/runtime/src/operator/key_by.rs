@@ -14,24 +14,24 @@ mod tests;
 /// How a record finds its key.
 pub type KeyOf<K, T> = Arc<dyn Fn(&T) -> K + Send + Sync>;
 
-/// Evaluates the key of every record.
-pub struct KeyBy<K, T> {
+/// Evaluates the key of every record. It may own what comes behind it as it is, so that both are compiled together.
+pub struct KeyBy<K, T, N = Next<Keyed<K, T>>> {
     key: KeyOf<K, T>,
     seed: u64,
     label: String,
     mark: Mark,
-    next: Next<Keyed<K, T>>,
+    next: N,
     check: EqualityCheck<K>,
 }
 
-impl<K: Key, T> KeyBy<K, T> {
+impl<K: Key, T, N: Operator<Keyed<K, T>>> KeyBy<K, T, N> {
     /// A key before the edge that spreads by it; `label` names it in errors.
-    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, next: Next<Keyed<K, T>>) -> KeyBy<K, T> {
+    pub fn new(key: KeyOf<K, T>, seed: u64, label: &str, mark: Mark, next: N) -> KeyBy<K, T, N> {
         KeyBy { key, seed, label: label.to_owned(), mark, next, check: EqualityCheck::default() }
     }
 }
 
-impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
+impl<K: Key, T: Record, N: Operator<Keyed<K, T>>> Operator<T> for KeyBy<K, T, N> {
     #[inline]
     fn on_record(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         cx.enter(self.mark);
@@ -47,11 +47,6 @@ impl<K: Key, T: Record> Operator<T> for KeyBy<K, T> {
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         self.next.on_signal(signal, cx)
     }
-}
-
-/// Where the partitioner of a keyed edge finds the hash.
-pub fn hash_of<K, T>(record: &Keyed<K, T>) -> u64 {
-    record.hash
 }
 
 /// How many keys a debug build compares with how many others.

@@ -105,6 +105,10 @@ impl<K: Key, U, S: State> Core<K, U, S> {
         self.sides.hand_on(at, cx).map_err(|error| error.at_operator(&self.operator))
     }
 
+    fn look_ahead<T>(&self, upcoming: &[Keyed<K, T>]) {
+        S::look_ahead::<K>(&self.state, upcoming.iter().map(|record| record.hash));
+    }
+
     fn hand_on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         if signal == Signal::Flush {
             S::tend::<K>(&mut self.state, cx.now);
@@ -140,5 +144,9 @@ where
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         self.core.hand_on_signal(signal, cx)
+    }
+
+    fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
+        self.core.look_ahead(upcoming);
     }
 }

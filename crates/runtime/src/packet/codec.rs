@@ -9,6 +9,7 @@ mod tests;
 use super::{ChannelId, Packet, Payload};
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::record::AnyBatch;
 use crate::time::{Timestamp, Watermark};
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode};
 
@@ -33,34 +34,65 @@ const KINDS: [Kind; 3] = [Kind::Checkpoint, Kind::Savepoint, Kind::Final];
 /// If a record's own `Serialize` fails; `out` then ends in a torn packet.
 pub fn encode(packet: &Packet, out: &mut Vec<u8>) -> Result<()> {
     let Packet { channel, attempt, epoch, payload } = packet;
-    let kind = match payload {
-        Payload::Data { .. } => DATA,
-        Payload::Barrier(_) => BARRIER,
-        Payload::End => END,
-        Payload::Credit { .. } => CREDIT,
-    };
+    let origin = Origin { channel: *channel, attempt: *attempt, epoch: *epoch };
+    match payload {
+        Payload::Data { batch, bytes, watermark } => {
+            return encode_data(origin, batch.as_deref(), *bytes, *watermark, out);
+        }
+        Payload::Barrier(barrier) => {
+            encode_head(origin, BARRIER, out);
+            encode_barrier(barrier, out);
+        }
+        Payload::End => encode_end(origin, out),
+        Payload::Credit { bytes } => {
+            encode_head(origin, CREDIT, out);
+            out.extend((*bytes as u64).to_le_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// Where a packet comes from.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) channel: ChannelId,
+    pub(crate) attempt: AttemptId,
+    pub(crate) epoch: CheckpointId,
+}
+
+/// Appends a data packet whose batch is somebody else's.
+///
+/// # Errors
+/// As [`encode`].
+pub(crate) fn encode_data(
+    origin: Origin,
+    batch: Option<&dyn AnyBatch>,
+    bytes: usize,
+    watermark: Option<Watermark>,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    encode_head(origin, DATA, out);
+    out.push(data_flags(batch.is_some(), watermark));
+    out.extend((bytes as u64).to_le_bytes());
+    if let Some(Timestamp(at)) = watermark.and_then(|watermark| watermark.at) {
+        out.extend(at.to_le_bytes());
+    }
+    batch.map_or(Ok(()), |batch| batch.encode(out))
+}
+
+/// Appends the end of data.
+pub(crate) fn encode_end(origin: Origin, out: &mut Vec<u8>) {
+    encode_head(origin, END, out);
+}
+
+fn encode_head(origin: Origin, kind: u8, out: &mut Vec<u8>) {
+    let Origin { channel, attempt, epoch } = origin;
     out.extend([VERSION, kind]);
     for number in [channel.edge, channel.from, channel.to] {
         out.extend(number.to_le_bytes());
     }
     out.extend(attempt.0.to_le_bytes());
     out.extend(epoch.0.to_le_bytes());
-    match payload {
-        Payload::Data { batch, bytes, watermark } => {
-            out.push(data_flags(batch.is_some(), *watermark));
-            out.extend((*bytes as u64).to_le_bytes());
-            if let Some(Timestamp(at)) = watermark.and_then(|watermark| watermark.at) {
-                out.extend(at.to_le_bytes());
-            }
-            if let Some(batch) = batch {
-                batch.encode(out)?;
-            }
-        }
-        Payload::Barrier(barrier) => encode_barrier(barrier, out),
-        Payload::End => {}
-        Payload::Credit { bytes } => out.extend((*bytes as u64).to_le_bytes()),
-    }
-    Ok(())
 }
 
 fn data_flags(has_batch: bool, watermark: Option<Watermark>) -> u8 {

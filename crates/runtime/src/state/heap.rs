@@ -339,10 +339,11 @@ impl<K: Key, V: Value> ValueTable<K, V> {
 
 impl<K: Key, V: Value> ValueState<K, V> for HeapValue<K, V> {
     /// The look-ups of one record depend on each other, those of many do not: done together, their cache misses overlap.
+    #[inline]
     fn look_ahead(&self, hashes: impl Iterator<Item = u64>) {
         let table = self.table.borrow();
         for hash in hashes {
-            table.0.entries.touch(table.place(hash));
+            table.0.entries.prefetch(table.place(hash));
         }
     }
 

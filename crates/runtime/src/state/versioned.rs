@@ -18,7 +18,9 @@ use deletions::Deletions;
 use dirty::DirtyMap;
 use handle::Handle;
 use hashbrown::HashTable;
+use prefetch_index::prefetch_index;
 use std::ops::Range;
+use std::slice::from_ref;
 
 /// Counts the cuts of a table. `u32` lasts 136 years at one per second.
 pub(crate) type Epoch = u32;
@@ -157,12 +159,17 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         group.table.find(place.bucket_hash, is)
     }
 
-    /// Reads what the look-up of a hash will read, and forgets it.
+    /// Has the entries that may be the one of this hash brought into the cache, their first and their last line, and waits for
+    /// none.
     #[inline]
-    pub(crate) fn touch(&self, place: Place) {
+    pub(crate) fn prefetch(&self, place: Place) {
         let Some(group) = self.groups.get(self.index(place.group)) else { return };
-        let first = group.table.find(place.bucket_hash, |_| true);
-        std::hint::black_box(first.map(|entry| entry.epoch));
+        group.table.find(place.bucket_hash, |entry| {
+            prefetch_index(from_ref(entry), 0);
+            // The smallest field lies last.
+            prefetch_index(from_ref(&entry.epoch), 0);
+            false
+        });
     }
 
     /// Reading through the guard is free; its first mutable use is the write.
@@ -181,6 +188,7 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         let index = self.index(place.group);
         let group = self.groups.get_mut(index).expect("a record came to a worker that owns its key group");
         match group.table.find_entry(place.bucket_hash, |entry| entry.key.is(&key)) {
+            Ok(found) if found.get().epoch == self.epoch => (&mut found.into_mut().value, false),
             Ok(found) => {
                 let position = (index, place.group);
                 let guard =

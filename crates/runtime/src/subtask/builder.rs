@@ -3,17 +3,18 @@
 //! Whatever it hands out is registered here as well, so that the subtask can reach it in a cut without going through the
 //! chain: outputs, sinks, tables.
 
-use super::output::{Outlet, Output, OutputPort, OutputSite};
+use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
 use crate::attempt::Attempt;
+use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::{KeySpace, hash_key};
 use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
-use crate::record::Record;
+use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
@@ -64,7 +65,7 @@ impl SubtaskBuilder {
             id,
             attempt,
             waker,
-            flow: Rc::new(Flow { heartbeat, ..Flow::default() }),
+            flow: Rc::new(Flow::of(heartbeat)),
             outputs: Vec::new(),
             sinks: Vec::new(),
             backend: HeapBackend::new(space),
@@ -176,6 +177,15 @@ impl SubtaskBuilder {
 
     /// The end of a chain that leads to another vertex: the edge, and how records are spread over it.
     pub fn outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Next<T> {
+        Box::new(self.open_outlet(edge, partitioner))
+    }
+
+    /// The same for keyed records, not boxed: whoever feeds it can be compiled together with it.
+    pub fn keyed_outlet<K: Key, T: Record>(&mut self, edge: u16) -> KeyedOutlet<K, T> {
+        KeyedOutlet(self.open_outlet(edge, Partitioner::Hash(|record: &Keyed<K, T>| record.hash)))
+    }
+
+    fn open_outlet<T: Record>(&mut self, edge: u16, partitioner: Partitioner<T>) -> Outlet<T> {
         let planned =
             self.attempt.plan.edges.get(usize::from(edge)).expect("the plan's factories name the plan's edges");
         let site = OutputSite {
@@ -187,9 +197,24 @@ impl SubtaskBuilder {
             key_groups: self.attempt.key_groups,
             options: self.attempt.options,
         };
-        let output = Rc::new(RefCell::new(Output::new(site, partitioner, Rc::clone(&self.flow))));
+        let mut output = Output::new(site, partitioner, Rc::clone(&self.flow));
+        self.in_flight_on(edge).into_iter().for_each(|(receiver, bytes)| output.take_credit(receiver, bytes));
+        let output = Rc::new(RefCell::new(output));
         self.outputs.push((edge, Rc::clone(&output) as Rc<RefCell<dyn OutputPort>>));
-        Box::new(Outlet(output))
+        Outlet(output)
+    }
+
+    /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
+    fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
+        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+            return vec![];
+        };
+        let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };
+        let sent = |channel: &&ChannelPart| (channel.edge, channel.from) == (edge, self.id.index);
+        let parts = manifest.parts.values();
+        let channels =
+            parts.flat_map(|part| part.channels.iter().filter(sent).map(|channel| (part.subtask.index, channel)));
+        channels.map(|(to, part)| (to, usize::try_from(part.captured.window).unwrap_or(usize::MAX))).collect()
     }
 
     /// The end of a chain that leads into a sink.
@@ -201,6 +226,7 @@ impl SubtaskBuilder {
         S::Writer: 'static,
     {
         let cx = SinkContext {
+            job: self.attempt.plan.job.clone(),
             operator: operator.to_owned(),
             subtask: self.id.index,
             parallelism: self.attempt.workers,

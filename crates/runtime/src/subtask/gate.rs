@@ -2,6 +2,9 @@
 //!
 //! The gate obeys: it takes nothing from a channel that is blocked, and decides nothing about barriers.
 
+use super::capture::Capture;
+use crate::control::Captured;
+use crate::error::Result;
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
 use crate::record::AnyBatch;
@@ -40,6 +43,37 @@ struct InputChannel {
     watermark: Watermark,
     /// Consumed, not yet given back.
     consumed: usize,
+    /// The number of the head: so many elements were taken.
+    taken: u64,
+    /// The unaligned checkpoints that this channel is being captured for. Empty nearly always.
+    captures: Vec<Capture>,
+}
+
+impl InputChannel {
+    fn enter(&mut self, element: Element) {
+        if let (false, Element::Batch { batch, .. }) = (self.captures.is_empty(), &element) {
+            self.captures.iter_mut().for_each(|capture| capture.owe(batch.len()));
+        }
+        self.queue.push_back(element);
+    }
+
+    /// The last element may become a newer watermark, unless it is written down already.
+    fn enter_watermark(&mut self, watermark: Watermark) {
+        let last = (self.taken + self.queue.len() as u64).checked_sub(1);
+        let written = |capture: &Capture| capture.is_open() && capture.wanted() > last;
+        match self.queue.back_mut() {
+            // A newer one replaces an older one that no record separates from it (D4).
+            Some(Element::Watermark(older)) if !self.captures.iter().any(written) => *older = watermark,
+            _ => self.queue.push_back(Element::Watermark(watermark)),
+        }
+    }
+
+    /// Writes down what lies at a number, for every checkpoint that it belongs to.
+    fn capture(&mut self, number: u64, attempt: AttemptId) {
+        let index = number.checked_sub(self.taken).and_then(|index| usize::try_from(index).ok());
+        let Some(element) = index.and_then(|index| self.queue.get(index)) else { return };
+        self.captures.iter_mut().for_each(|capture| capture.write(number, element, self.id, attempt));
+    }
 }
 
 /// A channel as the plan has it: its id, and the numbered input that it belongs to.
@@ -58,6 +92,8 @@ impl Gate {
             ended: false,
             watermark: Watermark::default(),
             consumed: 0,
+            taken: 0,
+            captures: Vec::new(),
         };
         let channels = channels.into_iter().map(channel).collect();
         Gate { attempt, channels, turn: 0, credit_window, newest_epoch: CheckpointId(0) }
@@ -81,13 +117,10 @@ impl Gate {
             Payload::Data { batch, bytes, watermark } => {
                 if let Some(batch) = batch {
                     assert!(!CHECKED || !channel.ended, "I11: a record came after the end of data of its channel");
-                    channel.queue.push_back(Element::Batch { batch, bytes, epoch: packet.epoch });
+                    channel.enter(Element::Batch { batch, bytes, epoch: packet.epoch });
                 }
-                match (watermark, channel.queue.back_mut()) {
-                    // A newer one replaces an older one that no record separates from it (D4).
-                    (Some(watermark), Some(Element::Watermark(older))) => *older = watermark,
-                    (Some(watermark), _) => channel.queue.push_back(Element::Watermark(watermark)),
-                    (None, _) => {}
+                if let Some(watermark) = watermark {
+                    channel.enter_watermark(watermark);
                 }
                 None
             }
@@ -120,13 +153,21 @@ impl Gate {
 
     /// Takes the head of a channel, with the number of the input that the channel belongs to.
     pub(super) fn take(&mut self, channel: Channel) -> Option<(u8, Element)> {
+        let attempt = self.attempt;
         let channel = self.channel(channel);
-        Some((channel.input, channel.queue.pop_front()?))
+        if !channel.captures.is_empty() {
+            channel.capture(channel.taken, attempt);
+        }
+        let element = channel.queue.pop_front()?;
+        channel.taken += 1;
+        Some((channel.input, element))
     }
 
     /// Puts back a batch that was not used up.
     pub(super) fn put_back(&mut self, channel: Channel, element: Element) {
-        self.channel(channel).queue.push_front(element);
+        let channel = self.channel(channel);
+        channel.queue.push_front(element);
+        channel.taken -= 1;
     }
 
     /// A batch is used up: gives its bytes back, in portions of a quarter of the window.
@@ -188,12 +229,87 @@ impl Gate {
         self.channels.iter().map(|channel| (channel.id, channel.watermark, channel.ended))
     }
 
-    /// Restores what a snapshot kept; `ended` says what the *sender's* part says.
-    pub(super) fn restore(&mut self, id: ChannelId, watermark: Watermark, ended: bool) {
-        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == id) {
-            channel.watermark = watermark;
-            channel.ended = ended;
+    /// Restores what a snapshot kept; `ended` says what the *sender's* part says. What was captured comes before all else.
+    pub(super) fn restore(&mut self, id: ChannelId, watermark: Watermark, ended: bool, captured: Vec<Packet>) {
+        let Some(index) = self.channels.iter().position(|channel| channel.id == id) else { return };
+        let channel = self.channels.get_mut(index).expect("just found");
+        assert!(channel.queue.is_empty(), "nobody sends before all hold the restored state (R1)");
+        channel.watermark = watermark;
+        for packet in captured {
+            self.deliver(packet);
         }
+        let channel = self.channels.get_mut(index).expect("as above");
+        // An end that is among the captured is still to come.
+        channel.ended = ended && !channel.queue.iter().any(|element| matches!(element, Element::End));
+    }
+
+    /// Captures what lies in a channel, and what enters it until [`Gate::end_capture`].
+    pub(super) fn start_capture(&mut self, channel: Channel, id: CheckpointId) {
+        let channel = self.channel(channel);
+        let before = |element: &&Element| !matches!(element, Element::Barrier(barrier) if barrier.id == id);
+        let records =
+            |element: &Element| if let Element::Batch { batch, .. } = element { batch.len() as u64 } else { 0 };
+        let owed = channel.queue.iter().take_while(before).map(records).sum();
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::CaptureForgotten) {
+            let skipped = channel.queue.iter().take_while(before).count() as u64;
+            channel.captures.push(Capture::new(id, channel.taken + skipped, 0));
+            return;
+        }
+        channel.captures.push(Capture::new(id, channel.taken, owed));
+    }
+
+    /// The barrier is in the queue: what lies behind it belongs to a later checkpoint.
+    pub(super) fn end_capture(&mut self, channel: Channel, id: CheckpointId) {
+        let channel = self.channel(channel);
+        let is_it = |element: &Element| matches!(element, Element::Barrier(barrier) if barrier.id == id);
+        let end = channel.queue.iter().rposition(is_it).map(|index| channel.taken + index as u64);
+        if let Some(capture) = channel.captures.iter_mut().find(|capture| capture.id == id) {
+            capture.close(end.expect("a capture ends when the barrier enters the queue"));
+        }
+    }
+
+    /// Captured bytes to hand over: at least `least` of one channel, or its last ones; `None` if there are none now.
+    ///
+    /// # Errors
+    /// If a record could not be encoded.
+    pub(super) fn captured(&mut self, id: CheckpointId, least: usize) -> Result<Option<(ChannelId, Vec<u8>)>> {
+        let attempt = self.attempt;
+        for channel in &mut self.channels {
+            while let Some(place) = channel.captures.iter().position(|capture| capture.id == id) {
+                let capture = channel.captures.get_mut(place).expect("just found");
+                if let Some(bytes) = capture.hand_over(least)? {
+                    return Ok(Some((channel.id, bytes)));
+                }
+                let end = channel.taken + channel.queue.len() as u64;
+                match capture.wanted().filter(|number| *number < end) {
+                    Some(number) => channel.capture(number, attempt),
+                    None => break,
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// What was captured for a checkpoint, by channel in order, once it is complete and handed over; it is forgotten then.
+    pub(super) fn take_captured(&mut self, id: CheckpointId) -> Option<Vec<Captured>> {
+        let of = |channel: &InputChannel| {
+            let capture = channel.captures.iter().find(|capture| capture.id == id);
+            capture.map_or(Some(Captured::default()), Capture::done)
+        };
+        let captured = self.channels.iter().map(of).collect::<Option<Vec<_>>>()?;
+        self.drop_captures(id);
+        Some(captured)
+    }
+
+    /// No checkpoint up to this one needs anything any more.
+    pub(super) fn drop_captures(&mut self, id: CheckpointId) {
+        self.channels.iter_mut().for_each(|channel| channel.captures.retain(|capture| capture.id > id));
+    }
+
+    /// Captured bytes that wait to be handed over.
+    pub(super) fn buffered(&self) -> usize {
+        self.channels.iter().flat_map(|channel| &channel.captures).map(Capture::buffered).sum()
     }
 
     /// The channel, its batches before the barrier of this id, and whether that is there; without it, all of its batches.
@@ -210,3 +326,6 @@ impl Gate {
         self.channels.iter().any(|channel| channel.queue.iter().any(|element| matches!(element, Element::Batch { .. })))
     }
 }
+
+#[cfg(test)]
+mod tests;

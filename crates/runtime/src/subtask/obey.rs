@@ -1,25 +1,36 @@
 //! Does what a checkpoint algorithm says. The cut happens here: one uninterruptible step, O(1) in the size of the state.
 
 use super::snapshot::Part;
-use super::{Subtask, is_final};
-use crate::control::{ChannelPart, Report};
+use super::{FirstSeen, Subtask, is_final};
+use crate::control::{Captured, ChannelPart, Report};
 use crate::error::Result;
 use crate::operator::{Context, Signal};
-use crate::time::Time;
+use crate::outbox::Outbox;
+use crate::time::{Clock, Time};
 use flott_checkpoint::{Action, Actions, Barrier, Channel, CheckpointId, Event};
 
 impl Subtask {
     /// The barrier is next on its channel.
     pub(super) fn at_head(&mut self, from: Channel, barrier: Barrier, cx: &mut Context<'_>) -> Result<()> {
-        if barrier.mode.acts_on_arrival() {
-            // Declined when it arrived; `Resolved` ends the checkpoint everywhere.
-            return Ok(());
-        }
-        if self.first_seen.is_none_or(|(id, _)| id < barrier.id) {
-            self.first_seen = Some((barrier.id, cx.now));
-        }
+        self.see(barrier, cx.now);
         let actions = self.arrivals.on(Event::AtHead { from, barrier });
         self.obey(actions, cx)
+    }
+
+    /// Notes the first barrier of a checkpoint: next on its channel, or for a mode that acts on arrival in its queue.
+    pub(super) fn see(&mut self, barrier: Barrier, now: Time) {
+        if self.first_seen.is_none_or(|seen| seen.id < barrier.id) {
+            let triggered = Time(barrier.triggered_at.saturating_mul(1_000));
+            self.first_seen = Some(FirstSeen { id: barrier.id, at: now, triggered });
+        }
+    }
+
+    /// The alignment of a checkpoint has taken too long, if it has.
+    pub(super) fn time_out(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<()> {
+        let now = clock.now();
+        let Some((id, _)) = self.alignment_ends.take_if(|(_, due)| *due <= now) else { return Ok(()) };
+        let actions = self.arrivals.on(Event::Timeout { id });
+        self.obey_apart(actions, clock, outbox)
     }
 
     /// Executes actions in their order.
@@ -41,8 +52,18 @@ impl Subtask {
                     self.cut(barrier, began, cx)?;
                 }
                 Action::Decline { id } => self.decline(id, "a newer barrier came", cx),
-                // Captures belong to the modes that this step loop declines when their barrier arrives.
-                Action::CaptureStart { .. } | Action::CaptureEnd { .. } | Action::ArmTimeout { .. } => {}
+                // Nothing is in flight between the outside world and a source.
+                Action::CaptureStart { .. } | Action::CaptureEnd { .. } if self.is_source => {}
+                Action::CaptureStart { id, channel } => {
+                    self.gate.start_capture(channel, id);
+                    self.parts.iter_mut().filter(|part| part.id() == id).for_each(Part::begin_capture);
+                }
+                Action::CaptureEnd { id, channel } => self.gate.end_capture(channel, id),
+                Action::ArmTimeout { id } => {
+                    let seen = self.first_seen.filter(|seen| seen.id == id);
+                    let triggered = seen.map_or(cx.now, |seen| seen.triggered);
+                    self.alignment_ends = Some((id, triggered.after(self.attempt.options.alignment_timeout)));
+                }
             }
         }
         Ok(())
@@ -75,7 +96,7 @@ impl Subtask {
     /// Takes the handles of all state: tables, sink epochs, positions, watermarks.
     fn cut(&mut self, barrier: Barrier, began: Time, cx: &mut Context<'_>) -> Result<()> {
         let id = barrier.id;
-        if barrier.mode.is_exact() && !barrier.mode.acts_on_arrival() {
+        if barrier.mode.is_exact() {
             self.gate.assert_cut(id);
         }
         self.sinks.iter_mut().for_each(|sink| sink.seal(id));
@@ -90,18 +111,24 @@ impl Subtask {
             from: channel.from,
             watermark,
             end_of_data,
+            captured: Captured::default(),
         });
-        let first_seen = self.first_seen.filter(|(seen, _)| *seen == id).map_or(began, |(_, moment)| moment);
+        let first_seen = self.first_seen.filter(|seen| seen.id == id).map_or(began, |seen| seen.at);
         let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits);
         part.times(first_seen, began, cx.look());
         self.parts.push(part);
         self.stopped |= is_final(barrier);
+        if is_final(barrier) && barrier.mode.acts_on_arrival() && !self.is_source {
+            self.rests_at = Some(id);
+        }
+        self.alignment_ends.take_if(|(ending, _)| *ending <= id);
         Ok(())
     }
 
     /// Drops what was taken for a checkpoint and says so.
     pub(super) fn decline(&mut self, id: CheckpointId, reason: &str, cx: &mut Context<'_>) {
         self.parts.retain(|part| part.id() != id);
+        self.gate.drop_captures(id);
         self.tables.iter().for_each(|table| table.borrow_mut().abort(id));
         cx.outbox.reports.push(Report::Declined { id, subtask: self.id, reason: reason.to_owned() });
     }

@@ -7,11 +7,11 @@
 
 use crate::attempt::WorkerOptions;
 use crate::error::{Error, Result};
-use crate::key::{key_group, owner};
+use crate::key::{Key, key_group, owner};
 use crate::operator::{Context, Flow, Operator, Signal};
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
-use crate::record::{AnyBatch, Batch, BatchCodec, Record, TypedCodec, weight};
+use crate::record::{AnyBatch, Batch, BatchCodec, Keyed, Record, TypedCodec, weight};
 use crate::subtask::Partitioner;
 use crate::time::{Time, Timestamp, Watermark};
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, KeyGroup};
@@ -136,14 +136,21 @@ impl<T: Record> Output<T> {
         }
     }
 
+    /// A receiver got back so many bytes that were in flight: they are taken from its window, and it returns them as any others.
+    pub(super) fn take_credit(&mut self, receiver: u16, bytes: usize) {
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.to == receiver) else { return };
+        let had_credit = lane.credit > 0;
+        lane.credit = lane.credit.saturating_sub_unsigned(bytes);
+        if had_credit && lane.credit <= 0 {
+            self.flow.credit_spent();
+        }
+    }
+
     #[inline]
     fn emit(&mut self, record: T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let lane = match &self.partitioner {
             Partitioner::Forward => 0,
-            Partitioner::Hash(hash) => {
-                let group = key_group(hash(&record), self.key_groups);
-                *self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number") as usize
-            }
+            Partitioner::Hash(hash) => self.lane_of(hash(&record)),
             Partitioner::Rebalance => {
                 self.turn = (self.turn + 1) % self.lanes.len();
                 self.turn
@@ -151,6 +158,12 @@ impl<T: Record> Output<T> {
             Partitioner::Broadcast => return self.emit_to_all(&record, at, cx),
         };
         self.emit_to(lane, record, at, cx)
+    }
+
+    #[inline]
+    fn lane_of(&self, hash: u64) -> usize {
+        let group = key_group(hash, self.key_groups);
+        *self.lane_of_group.get(usize::from(group.0)).expect("a key group is below their number") as usize
     }
 
     fn emit_to_all(&mut self, record: &T, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
@@ -181,12 +194,13 @@ impl<T: Record> Output<T> {
         let spent = had_credit && lane.credit <= 0;
         let full = lane.records.len() >= self.options.batch_records || lane.bytes >= self.options.batch_bytes;
         if spent {
-            self.flow.without_credit.set(self.flow.without_credit.get() + 1);
+            self.flow.credit_spent();
         }
         // What a spent lane holds goes out at the end of the step: until then the rest of what this record causes joins it.
         if full { self.send(index, cx.outbox) } else { Ok(()) }
     }
 
+    #[inline(never)]
     fn send(&mut self, index: usize, outbox: &mut Outbox) -> Result<()> {
         let lane = self.lanes.get_mut(index).expect("callers name one of the edge's lanes");
         if !lane.is_open() {
@@ -230,7 +244,7 @@ impl<T: Record> OutputPort for Output<T> {
             "a receiver returns what it was sent, once"
         );
         if !had_credit && lane.credit > 0 {
-            self.flow.without_credit.set(self.flow.without_credit.get() - 1);
+            self.flow.credit_returned();
         }
     }
 
@@ -307,5 +321,22 @@ impl<T: Record> Operator<T> for Outlet<T> {
         }
         // Flush and End: the subtask sends barrier and end itself, on all outputs at once.
         Ok(())
+    }
+}
+
+/// The outlet of an edge that is partitioned by hash, for keyed records: the hash is at hand, and not asked for through the
+/// partitioner, so a record can be made where it will lie in its batch.
+pub struct KeyedOutlet<K, T>(pub(super) Outlet<Keyed<K, T>>);
+
+impl<K: Key, T: Record> Operator<Keyed<K, T>> for KeyedOutlet<K, T> {
+    #[inline]
+    fn on_record(&mut self, record: Keyed<K, T>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        let mut output = self.0.0.borrow_mut();
+        let lane = output.lane_of(record.hash);
+        output.emit_to(lane, record, at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.0.on_signal(signal, cx)
     }
 }

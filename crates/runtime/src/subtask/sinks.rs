@@ -81,7 +81,7 @@ enum EpochState {
     Sealed(Sealed),
     /// A call has it.
     Preparing,
-    Prepared(Vec<Token>),
+    Prepared(Vec<Arc<Token>>),
 }
 
 /// What a call gave back.
@@ -108,7 +108,7 @@ pub(super) struct SinkPort {
     writer: Rc<RefCell<dyn Seal>>,
     epochs: VecDeque<Epoch>,
     /// Tokens to commit, oldest first; the first one is being committed while `busy`.
-    to_commit: VecDeque<(CheckpointId, Token)>,
+    to_commit: VecDeque<(CheckpointId, Arc<Token>)>,
     /// Calls to make before anything else.
     duties: VecDeque<Duty>,
     overwrite_after_commit: bool,
@@ -161,13 +161,20 @@ impl SinkPort {
     }
 
     /// The tokens that the restored checkpoint lists and that this subtask owns.
-    pub(super) fn restore(&mut self, id: CheckpointId, tokens: Vec<Token>) {
+    pub(super) fn restore(&mut self, id: CheckpointId, tokens: Vec<Arc<Token>>) {
         self.to_commit.extend(tokens.into_iter().map(|token| (id, token)));
     }
 
     /// All restored tokens of the job are committed; subtask 0 alone.
     pub(super) fn clean(&mut self, restored: Vec<Token>) {
-        self.owe(Duty::Clean(restored));
+        if self.cleans() {
+            self.owe(Duty::Clean(restored));
+        }
+    }
+
+    /// Whether it has to know the tokens of others.
+    pub(super) fn cleans(&self) -> bool {
+        self.committer.as_ref().is_some_and(|committer| committer.cleans())
     }
 
     /// A sink that shows its output at once has nobody who could do it, and nothing to be done.
@@ -186,9 +193,9 @@ impl SinkPort {
     }
 
     /// All tokens of epochs up to a checkpoint, if all of those are prepared: what its snapshot carries (S2).
-    pub(super) fn tokens(&self, id: CheckpointId) -> Option<Vec<Token>> {
-        let waiting = self.to_commit.iter().filter(|(epoch, _)| *epoch <= id).map(|(_, token)| token.clone());
-        let mut tokens: Vec<Token> = waiting.collect();
+    pub(super) fn tokens(&self, id: CheckpointId) -> Option<Vec<Arc<Token>>> {
+        let waiting = self.to_commit.iter().filter(|(epoch, _)| *epoch <= id).map(|(_, token)| Arc::clone(token));
+        let mut tokens: Vec<Arc<Token>> = waiting.collect();
         for epoch in self.epochs.iter().filter(|epoch| epoch.id <= id) {
             match &epoch.state {
                 EpochState::Prepared(prepared) => tokens.extend(prepared.iter().cloned()),
@@ -251,7 +258,7 @@ impl SinkPort {
             return Some(call(move || Done::Claimed(committer.claim(overwrite))));
         }
         if let Some((_, token)) = self.to_commit.front() {
-            let token = token.clone();
+            let token = Arc::clone(token);
             return Some(call(move || Done::Committed(committer.commit(&token))));
         }
         match self.duties.front() {
@@ -306,7 +313,7 @@ impl SinkPort {
             self.epochs.iter_mut().find(|epoch| epoch.id == id).expect("an epoch leaves only when it is prepared");
         match result {
             Ok(tokens) => {
-                epoch.state = EpochState::Prepared(tokens);
+                epoch.state = EpochState::Prepared(tokens.into_iter().map(Arc::new).collect());
                 Ok(SinkNews::Nothing)
             }
             // What cannot be made whole cannot be made so by the next checkpoint either.

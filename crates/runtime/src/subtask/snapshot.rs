@@ -1,12 +1,14 @@
 //! One subtask's part of a checkpoint, from the cut to the ack: scan the tables, wait for the sinks, wait for the segment.
 
+use super::gate::Gate;
 use super::sinks::SinkPort;
-use super::{Subtask, TOKENS};
-use crate::control::{ChannelPart, PartTimings, Report, SplitPart, SubtaskPart};
+use super::{NO_OPERATOR, Subtask, TOKENS, channel_blob};
+use crate::attempt::WorkerOptions;
+use crate::control::{Captured, ChannelPart, PartTimings, Report, SplitPart, SubtaskPart};
 use crate::error::Result;
 use crate::key::KeySpace;
 use crate::outbox::Outbox;
-use crate::segment::{EncodedBlock, SegmentOut, StateHeader};
+use crate::segment::{EncodedBlock, SegmentOut, StateHeader, TARGET_BLOCK};
 use crate::state::Progress;
 use crate::time::Time;
 use crate::whereabouts::Stage as Shown;
@@ -25,6 +27,8 @@ pub(super) struct Part {
     scanned: Vec<bool>,
     cut_ended: Time,
     scan_ended: Time,
+    /// Something in flight is not in the segment yet, or has not come yet.
+    captures: bool,
     ack: SubtaskPart,
 }
 
@@ -51,7 +55,19 @@ impl Part {
         let timings = PartTimings::default();
         let ack = SubtaskPart { subtask, base, finished, channels, splits, segment: None, timings };
         let scanned = vec![false; bases.len()];
-        Part { barrier, bases, stage: Stage::Scan(0), scanned, cut_ended: Time(0), scan_ended: Time(0), ack }
+        let (cut_ended, scan_ended) = (Time(0), Time(0));
+        Part { barrier, bases, stage: Stage::Scan(0), scanned, cut_ended, scan_ended, captures: false, ack }
+    }
+
+    /// What is in flight belongs to it.
+    pub(super) fn begin_capture(&mut self) {
+        self.captures = true;
+    }
+
+    /// All that was in flight is in the segment: so much on each channel.
+    fn end_capture(&mut self, captured: Vec<Captured>) {
+        self.captures = false;
+        self.ack.channels.iter_mut().zip(captured).for_each(|(channel, captured)| channel.captured = captured);
     }
 
     pub(super) fn times(&mut self, first_seen: Time, cut_began: Time, cut_ended: Time) {
@@ -82,6 +98,12 @@ impl Part {
             Stage::Upload => Shown::Uploading,
         }
     }
+
+    /// How much more of the scan is done in one step: under back-pressure steps are long, and whoever takes unaligned checkpoints
+    /// wants them to be short all the same.
+    fn haste(&self) -> usize {
+        if self.barrier.mode.acts_on_arrival() { 4 } else { 1 }
+    }
 }
 
 /// Hands a table's blocks to the worker's segment of one checkpoint.
@@ -107,7 +129,16 @@ impl Subtask {
         let mut index = 0;
         let owned = KeySpace::of_attempt(&self.attempt, self.id.index).owned;
         while let Some(part) = self.parts.get_mut(index) {
-            match advance(part, &self.tables, &self.sinks, self.attempt.options.scan_budget, &owned, segments, now)? {
+            let captured = capture(part, &mut self.gate, &self.attempt.options, segments);
+            more |= matches!(captured, Ok(true));
+            let step = match captured {
+                Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
+                Ok(_) => {
+                    let budget = self.attempt.options.scan_budget * part.haste();
+                    advance(part, &self.tables, &self.sinks, budget, &owned, segments, now)?
+                }
+            };
+            match step {
                 Advance::More => more = true,
                 Advance::Wait => {}
                 Advance::Done => {
@@ -120,6 +151,7 @@ impl Subtask {
                 Advance::Failed(reason) => {
                     let id = part.id();
                     self.parts.remove(index);
+                    self.gate.drop_captures(id);
                     self.tables.iter().for_each(|table| table.borrow_mut().abort(id));
                     outbox.reports.push(Report::Declined { id, subtask: self.id, reason });
                     continue;
@@ -130,10 +162,37 @@ impl Subtask {
         Ok(more)
     }
 
-    /// What open cuts hold in memory: saved old values that no scan has handed over yet.
+    /// What open cuts hold in memory: saved old values that no scan has handed over yet, and records that were in flight.
     pub(super) fn buffered(&self) -> usize {
-        if self.parts.is_empty() { 0 } else { self.tables.iter().map(|table| table.borrow().buffered()).sum() }
+        if self.parts.is_empty() {
+            return 0;
+        }
+        self.gate.buffered() + self.tables.iter().map(|table| table.borrow().buffered()).sum::<usize>()
     }
+}
+
+/// So many pieces of what was in flight are encoded in one step.
+const CHUNKS_A_STEP: u32 = 8;
+
+/// Hands some of what was in flight to the segment; true if there may be more at once.
+fn capture(part: &mut Part, gate: &mut Gate, options: &WorkerOptions, segments: &mut Segments) -> Result<bool> {
+    if !part.captures || segments.is_full() {
+        return Ok(false);
+    }
+    let id = part.id();
+    for _ in 0..CHUNKS_A_STEP {
+        let Some((channel, bytes)) = gate.captured(id, TARGET_BLOCK.min(options.segment_buffer / 4))? else {
+            if let Some(captured) = gate.take_captured(id) {
+                part.end_capture(captured);
+            }
+            return Ok(false);
+        };
+        segments.blob(id, NO_OPERATOR, &channel_blob(channel.edge, channel.from), &bytes);
+        if segments.is_full() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 enum Advance {
@@ -181,6 +240,7 @@ fn advance(
             part.stage = Stage::Scan(part.next_to_scan(index));
             Ok(Advance::More)
         }
+        Stage::Prepare if part.captures => Ok(Advance::Wait),
         Stage::Prepare => {
             let tokens: Option<Vec<_>> = sinks.iter().map(|sink| Some((sink.operator(), sink.tokens(id)?))).collect();
             let Some(tokens) = tokens else { return Ok(Advance::Wait) };

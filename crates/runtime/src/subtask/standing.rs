@@ -1,13 +1,14 @@
 //! Where this subtask stands with a pending checkpoint, for whoever asks. It only looks.
 
 use super::Subtask;
+use crate::time::Time;
 use crate::whereabouts::{Held, MissingBarrier, Stage, Standing};
 use flott_checkpoint::{Channel, CheckpointId, SubtaskId};
 
 impl Subtask {
     /// How far it is, and why it does not move if it does not.
-    pub(crate) fn standing(&self, id: CheckpointId) -> Standing {
-        Standing { subtask: self.id, stage: self.stage(id), held: self.held_by() }
+    pub(crate) fn standing(&self, id: CheckpointId, now: Time) -> Standing {
+        Standing { subtask: self.id, stage: self.stage(id), held: self.held_by(now) }
     }
 
     fn stage(&self, id: CheckpointId) -> Stage {
@@ -32,15 +33,15 @@ impl Subtask {
         MissingBarrier { from, arrived, batches }
     }
 
-    fn held_by(&self) -> Option<Held> {
+    fn held_by(&self, now: Time) -> Option<Held> {
         let flow = &self.flow;
         let reasons = [
             (!self.is_open(), Held::NotOpen),
-            (self.paused || self.held, Held::Paused),
-            (flow.without_credit.get() > 0, Held::Backpressure),
+            (self.paused || self.held || self.rests_at.is_some(), Held::Paused),
+            (flow.without_credit() > 0, Held::Backpressure),
             (flow.sink_not_ready.get(), Held::Sink),
             (flow.segment_full.get(), Held::Storage),
-            (flow.held_until.get() > flow.step_began.get(), Held::Throttle),
+            (flow.held_until.get() > now, Held::Throttle),
         ];
         reasons.into_iter().find(|(holds, _)| *holds).map(|(_, held)| held)
     }

@@ -28,6 +28,7 @@ impl Subtask {
     pub(crate) fn step(&mut self, around: &mut Surroundings<'_>) -> Result<Next> {
         let (now, sent) = (around.clock.now(), around.outbox.packets.len());
         self.prepare_flow(now, around.segments);
+        self.time_out(around.clock, around.outbox)?;
         let mut again = false;
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
@@ -41,8 +42,9 @@ impl Subtask {
         if again {
             return Ok(Next::Now);
         }
+        wake.extend(self.alignment_ends.map(|(_, due)| due));
         wake.extend(self.sinks.iter().filter_map(super::SinkPort::wake_at));
-        if self.is_open() && !self.paused && !self.ended {
+        if self.is_open() && !self.is_still() && !self.ended {
             wake.extend(self.source_wait);
             wake.extend(Some(self.flow.held_until.get()).filter(|moment| *moment > now));
             // One that is due already waits for what holds back records too.
@@ -51,23 +53,28 @@ impl Subtask {
         Ok(wake.into_iter().min().map_or(Next::Idle, Next::At))
     }
 
-    /// Whether records may flow: a source only after `Open`, anybody else once restored.
+    /// Whether records may flow: not before all hold the restored state (R1), for what was in flight comes before what is sent.
     pub(super) fn is_open(&self) -> bool {
-        if self.is_source { self.phase == Phase::Open } else { self.phase != Phase::Restoring }
+        self.phase == Phase::Open
+    }
+
+    /// Whether no record is taken and no timer fires.
+    fn is_still(&self) -> bool {
+        self.paused || self.rests_at.is_some()
     }
 
     fn prepare_flow(&mut self, now: Time, segments: &Segments) {
-        self.flow.step_began.set(now);
         let full = segments.buffered() + self.buffered() >= self.attempt.options.segment_buffer;
         self.flow.segment_full.set(full);
         if self.flow.sink_not_ready.get() {
             self.flow.sink_not_ready.set(!self.sinks.iter().all(super::SinkPort::ready));
         }
+        self.flow.begin_step(now);
     }
 
     /// Records, signals and barriers, until the quantum is used up or nothing can be taken; true in the first case.
     fn work(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
-        let late = !self.paused && !self.ended && self.fire_timers(clock, outbox)?;
+        let late = !self.is_still() && !self.ended && self.fire_timers(clock, outbox)?;
         let flow = Rc::clone(&self.flow);
         let cx = &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox);
         let more = if self.is_source { self.work_as_source(cx)? } else { self.work_on_gate(cx)? };
@@ -112,7 +119,7 @@ impl Subtask {
     fn work_on_gate(&mut self, cx: &mut Context<'_>) -> Result<bool> {
         // Channels in a row whose head could not be taken: when that is all of them, nothing can be.
         let mut stuck = 0;
-        while !self.paused && stuck < self.gate.len() && !cx.is_exhausted() {
+        while !self.is_still() && stuck < self.gate.len() && !cx.is_exhausted() {
             let Some(channel) = self.gate.next_ready() else { return Ok(false) };
             if self.take(channel, cx)? {
                 stuck = 0;
@@ -120,7 +127,7 @@ impl Subtask {
                 stuck += 1;
             }
         }
-        Ok(cx.is_exhausted() && !self.paused && self.gate.is_ready())
+        Ok(cx.is_exhausted() && !self.is_still() && self.gate.is_ready())
     }
 
     /// Takes the head of a channel, or as much of it as may be taken; false if that is nothing.

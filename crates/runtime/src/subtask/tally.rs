@@ -42,8 +42,7 @@ impl Subtask {
     /// Adds a step to the meter: it began and ended at these moments and sent these packets.
     pub(super) fn count_step(&mut self, began: Time, ended: Time, sent: &[Packet]) {
         let micros = |from: Time, to: Time| u64::try_from(to.since(from).as_micros()).unwrap_or(u64::MAX);
-        let (taken, sunk, without_credit) =
-            (self.flow.taken.get(), self.records_out.get(), self.flow.without_credit.get());
+        let (taken, sunk, without_credit) = (self.flow.taken.get(), self.records_out.get(), self.flow.without_credit());
         let tally = &mut self.tally;
         let mut portion = std::mem::take(&mut tally.portion);
         for packet in sent {

@@ -20,10 +20,11 @@ pub fn source_context(files: Arc<dyn Files>) -> SourceContext {
     }
 }
 
-/// A sink's context: operator `out`, the only subtask, attempt 1 of incarnation `life`, output that goes nowhere.
+/// A sink's context: operator `out` of the job `job`, the only subtask, attempt 1 of incarnation `life`, output that goes nowhere.
 #[must_use]
 pub fn sink_context(files: Arc<dyn Files>) -> SinkContext {
     SinkContext {
+        job: "job".to_owned(),
         operator: "out".to_owned(),
         subtask: 0,
         parallelism: 1,

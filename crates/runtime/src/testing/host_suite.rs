@@ -82,7 +82,7 @@ pub fn sleeping_workers_wake_for_mail_and_answers(subject: &mut dyn Subject) {
 
 /// One byte of credit a channel, a diamond of channels, and a barrier after every third batch: everything still flows.
 pub fn the_smallest_window_with_many_barriers_does_not_deadlock(subject: &mut dyn Subject) {
-    for mode in [Mode::StopTheWorld, Mode::Aligned, Mode::AtLeastOnce] {
+    for mode in Mode::ALL {
         let job = Job {
             shape: Shape::Diamond,
             rows: 400,

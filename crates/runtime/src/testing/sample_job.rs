@@ -2,7 +2,7 @@
 //!
 //! Segments hold no states, only texts; everything else is real.
 
-use crate::control::{BlobRef, ChannelPart, PartTimings, SplitPart, SubtaskPart};
+use crate::control::{BlobRef, Captured, ChannelPart, PartTimings, SplitPart, SubtaskPart};
 use crate::envelope::hex;
 use crate::history::{HistoryEntry, Phases};
 use crate::io::storage::StorageServer;
@@ -13,6 +13,7 @@ use crate::manifest::{
 };
 use crate::plan::{Partitioning, StatePlan};
 use crate::segment::SegmentAssembler;
+use crate::subtask::{NO_OPERATOR, channel_blob};
 use crate::time::{Timestamp, Watermark};
 use bytes::Bytes;
 use flott_checkpoint::{
@@ -161,7 +162,7 @@ impl SampleJob {
 
     async fn note(&self, barrier: Barrier, outcome: Outcome) {
         let tried = Tried { barrier, ended_at: 1_700_000_000_000 + barrier.id.0, outcome };
-        let entry = HistoryEntry { tried, workers: WORKERS, phases: Phases::default() };
+        let entry = HistoryEntry { tried, workers: WORKERS, phases: Phases::default(), captured: Captured::default() };
         self.put(&entry.path(), entry.encode()).await;
     }
 }
@@ -171,10 +172,13 @@ fn barrier(id: CheckpointId, attempt: AttemptId) -> Barrier {
     Barrier { id, attempt, mode: Mode::Aligned, kind: Kind::Checkpoint, base: None, triggered_at }
 }
 
-/// What a worker wrote for a checkpoint: a segment with nothing but two texts in it.
+/// What the sample's segments say was in flight on the first channel of each worker: three records, of no real type.
+const IN_FLIGHT: &[u8] = b"three records";
+
+/// What a worker wrote for a checkpoint: a segment with nothing but three texts in it.
 ///
 /// # Panics
-/// Never: two texts fit into a segment.
+/// Never: three texts fit into a segment.
 #[must_use]
 pub fn segment_bytes(id: CheckpointId, worker: u16) -> Bytes {
     let (mut segment, header) = SegmentAssembler::begin();
@@ -183,7 +187,11 @@ pub fn segment_bytes(id: CheckpointId, worker: u16) -> Bytes {
         let text = format!("{name} of worker {worker} in checkpoint {id}\n").repeat(50 + usize::from(worker));
         segment.blob("count", name, u32::from(worker), text.as_bytes()).iter().for_each(|piece| bytes.extend(piece));
     }
-    let (end, _) = segment.finish().expect("two texts fit into a segment");
+    segment
+        .blob(NO_OPERATOR, &channel_blob(0, 0), u32::from(worker), IN_FLIGHT)
+        .iter()
+        .for_each(|piece| bytes.extend(piece));
+    let (end, _) = segment.finish().expect("three texts fit into a segment");
     bytes.extend(end);
     bytes.into()
 }
@@ -218,8 +226,11 @@ fn part(subtask: SubtaskId, id: CheckpointId, attempt: AttemptId, base: Option<B
     let bytes = segment_bytes(id, subtask.index);
     let path = layout::segment(attempt, id, subtask.index);
     let segment = BlobRef { path, length: bytes.len() as u64, checksum: hex(xxh3_64(&bytes)) };
+    let three = Captured { records: 3, bytes: IN_FLIGHT.len() as u64, window: 48 };
+    let captured = |from| if from == 0 { three } else { Captured::default() };
     let at = |from| Watermark { at: Some(Timestamp(i64::from(from) - 1)), idle: from == 1 };
-    let channel = |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false };
+    let channel =
+        |from| ChannelPart { edge: 0, from, watermark: at(from), end_of_data: false, captured: captured(from) };
     let position = serde_json::json!({"offset": 17});
     let split = if subtask.index == 0 { "a.csv" } else { "b.csv" };
     let splits = BTreeMap::from([(split.to_owned(), SplitPart { position, finished: false })]);

@@ -26,6 +26,15 @@ pub trait SinkCase {
 
     /// A new case, with an empty target.
     fn new() -> Self;
+    /// A new case whose target takes its faults from a file system: a store that is no directory of it makes a call there
+    /// wherever it may fail.
+    fn on(files: &MemoryFiles) -> Self
+    where
+        Self: Sized,
+    {
+        let _ = files;
+        Self::new()
+    }
     /// The sink; each call gives one for the same target.
     fn sink(&self) -> Self::Sink;
     /// Record number `n` of a subtask.

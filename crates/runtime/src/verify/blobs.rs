@@ -8,7 +8,9 @@ use crate::control::BlobRef;
 use crate::envelope::hex;
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest};
+use crate::manifest::Manifest;
 use crate::segment::{Footer, TRAILER_LENGTH, footer_range};
+use crate::subtask::{NO_OPERATOR, channel_blob};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Slot};
 use std::collections::BTreeMap;
@@ -36,7 +38,7 @@ pub(super) async fn check(
 ) -> Blobs {
     let mut blobs = Blobs::default();
     let (before, total) = (directory.bytes_read(), directory.total_bytes());
-    for (path, (blob, id, slot)) in named(directory) {
+    for (path, Named { blob, id, slot, channels }) in named(directory) {
         let length = directory.lengths.get(path).copied();
         let what = match length {
             None => Some(missing(id)),
@@ -48,7 +50,7 @@ pub(super) async fn check(
                     progress(Progress { done: before + blobs.bytes, total });
                 });
                 match read.await {
-                    Ok(Some(sum)) if sum == blob.checksum => unreadable(storage, path, blob.length).await,
+                    Ok(Some(sum)) if sum == blob.checksum => unreadable(storage, path, blob.length, &channels).await,
                     Ok(Some(sum)) => {
                         let expected = &blob.checksum;
                         Some(format!(
@@ -92,8 +94,8 @@ async fn checksum(
     Ok(Some(hex(hash.digest())))
 }
 
-/// Why the index of a sound segment cannot be read: written by another version, or never a segment.
-async fn unreadable(storage: &StorageServer, path: &str, length: u64) -> Option<String> {
+/// Why the index of a sound segment cannot be read: written by another version, or never a segment; or what it lacks.
+async fn unreadable(storage: &StorageServer, path: &str, length: u64, channels: &[InFlight]) -> Option<String> {
     let trailer = length.saturating_sub(TRAILER_LENGTH as u64)..length;
     let result = match end(storage, path, trailer).await {
         Ok(tail) => footer_range(&tail, length).map_err(|error| error.to_string()),
@@ -103,7 +105,37 @@ async fn unreadable(storage: &StorageServer, path: &str, length: u64) -> Option<
         Ok(range) => end(storage, path, range).await,
         Err(text) => Err(text),
     };
-    result.and_then(|tail| Footer::read(&tail, length).map_err(|error| error.to_string())).err()
+    let footer = result.and_then(|tail| Footer::read(&tail, length).map_err(|error| error.to_string()));
+    match footer {
+        Err(text) => Some(text),
+        Ok(footer) => channels.iter().find_map(|channel| channel.missing_in(&footer)),
+    }
+}
+
+/// What a part says of its segment: so many bytes were in flight on a channel.
+pub(super) struct InFlight {
+    name: String,
+    subtask: u32,
+    pub(super) bytes: u64,
+}
+
+impl InFlight {
+    pub(super) fn missing_in(&self, footer: &Footer) -> Option<String> {
+        let InFlight { name, subtask, bytes } = self;
+        let pieces =
+            footer.blob(NO_OPERATOR, name, *subtask).map(|section| section.pieces.as_slice()).unwrap_or_default();
+        let found: u64 = pieces.iter().map(|piece| u64::from(piece.raw_length)).sum();
+        (found != *bytes)
+            .then(|| format!("it holds {found} bytes of `{name}`, what was in flight there, instead of {bytes}"))
+    }
+}
+
+/// A blob, and why it must be there.
+struct Named<'a> {
+    blob: &'a BlobRef,
+    id: CheckpointId,
+    slot: Option<Slot>,
+    channels: Vec<InFlight>,
 }
 
 async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<Bytes, String> {
@@ -115,16 +147,36 @@ async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<B
 }
 
 /// The blobs of all checkpoints of the log and of what they build on, each once.
-fn named(directory: &Directory) -> BTreeMap<&str, (&BlobRef, CheckpointId, Option<Slot>)> {
+fn named(directory: &Directory) -> BTreeMap<&str, Named<'_>> {
     let mut named = BTreeMap::new();
     for (slot, entry) in directory.checkpoints() {
         let mut next = Some((entry.id, entry.attempt));
         while let Some(manifest) = next.and_then(|(id, attempt)| directory.manifest(id, attempt)) {
             for (path, blob) in manifest.blobs() {
-                named.entry(path).or_insert((blob, manifest.id, Some(slot)));
+                let channels = || in_flight(manifest, path);
+                named.entry(path).or_insert_with(|| Named {
+                    blob,
+                    id: manifest.id,
+                    slot: Some(slot),
+                    channels: channels(),
+                });
             }
             next = manifest.base.map(|base| (base.id, base.attempt));
         }
     }
     named
+}
+
+pub(super) fn in_flight(manifest: &Manifest, path: &str) -> Vec<InFlight> {
+    let mut all = Vec::new();
+    let parts = manifest.parts.iter().filter(|part| part.segment.as_ref().is_some_and(|blob| blob.path == path));
+    for part in parts {
+        let channels = part.channels.iter().filter(|channel| !channel.captured.is_nothing());
+        all.extend(channels.map(|channel| InFlight {
+            name: channel_blob(channel.edge, channel.from),
+            subtask: u32::from(part.subtask.index),
+            bytes: channel.captured.bytes,
+        }));
+    }
+    all
 }

@@ -1,7 +1,7 @@
 //! The rows that tools print: checkpoints of a job, subtasks of a checkpoint. The secret seed is in none of them.
 
 use super::directory::Directory;
-use crate::control::{PartTimings, SplitPart};
+use crate::control::{Captured, PartTimings, SplitPart};
 use crate::history::HistoryEntry;
 use crate::manifest::Manifest;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, Slot, SubtaskId};
@@ -63,6 +63,8 @@ pub struct CheckpointDetails {
     pub workers: u16,
     /// Bytes written for it.
     pub bytes: u64,
+    /// What was in flight at its cuts.
+    pub captured: Captured,
     /// When it was complete, in microseconds since the epoch; as JSON in milliseconds.
     #[serde(rename = "completed_at_ms", serialize_with = "in_millis")]
     pub completed_at: u64,
@@ -82,6 +84,7 @@ impl From<&Manifest> for CheckpointDetails {
             finished: manifest.finished,
             workers: manifest.workers,
             bytes: manifest.bytes(),
+            captured: manifest.captured(),
             completed_at: manifest.timings.completed_at,
             duration: manifest.timings.completed_at.saturating_sub(manifest.timings.started_at),
         }
@@ -169,6 +172,8 @@ pub struct PartRow {
     pub segment: Option<String>,
     /// Bytes of that segment.
     pub bytes: u64,
+    /// What was in flight to the subtask at its cut.
+    pub captured: Captured,
     /// How long the steps took, in microseconds; as JSON in milliseconds.
     #[serde(rename = "timings_ms", serialize_with = "steps_in_millis")]
     pub timings: PartTimings,
@@ -187,6 +192,7 @@ pub fn part_rows(manifest: &Manifest) -> Vec<PartRow> {
         finished: part.finished,
         segment: part.segment.as_ref().map(|blob| blob.path.clone()),
         bytes: part.segment.as_ref().map_or(0, |blob| blob.length),
+        captured: Captured::of([part]),
         timings: part.timings,
         splits: part.splits.clone(),
     });

@@ -1,11 +1,13 @@
 //! Tests of the verification: a good directory, and every kind of object damaged in every way.
 
+use super::blobs::in_flight;
 use super::{Directory, Report, Severity, checkpoint_rows, part_rows, verify};
 use crate::io::StorageRequest;
 use crate::io::storage::StorageServer;
 use crate::layout;
 use crate::manifest::Manifest;
-use crate::testing::sample_job::SampleJob;
+use crate::segment::Footer;
+use crate::testing::sample_job::{self, SampleJob};
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId, Kind};
 use proptest::prelude::*;
@@ -214,6 +216,29 @@ proptest! {
             replace(&job, path, Some(bytes.into())).await;
             assert!(report(&job).await.is_damaged(), "bit {bit} of byte {at} of {path}");
         });
+    }
+}
+
+#[test]
+fn a_segment_that_lacks_what_was_in_flight_is_damage() {
+    let (id, attempt) = (CheckpointId(3), AttemptId(1));
+    let manifest = sample_job::manifest(id, attempt, None);
+    let footer = Footer::of(&sample_job::segment_bytes(id, 1)).expect("a good segment");
+    let mut channels = in_flight(&manifest, &layout::segment(attempt, id, 1));
+    assert_eq!(channels.len(), 1);
+    for channel in &mut channels {
+        assert_eq!(channel.missing_in(&footer), None);
+        channel.bytes += 1;
+        let what = channel.missing_in(&footer).expect("a byte is missing");
+        assert!(
+            what.contains("`channel-0-0`") && what.contains("13 bytes") && what.contains("instead of 14"),
+            "{what}"
+        );
+        let other = Footer::of(&sample_job::segment_bytes(id, 0)).expect("a good segment");
+        assert!(
+            channel.missing_in(&other).is_some_and(|what| what.contains("holds 0 bytes")),
+            "the segment of another"
+        );
     }
 }
 

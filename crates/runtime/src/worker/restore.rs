@@ -4,6 +4,8 @@
 //! is said per state by the segments themselves, so the newest is read first and the chain followed back, and then blocks are
 //! applied from the oldest on: inside a segment deletes before puts.
 
+mod in_flight;
+
 use super::unreadable;
 use crate::attempt::{Attempt, Restore};
 use crate::control::{BlobRef, SubtaskPart};
@@ -16,9 +18,10 @@ use crate::packet::ChannelId;
 use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
-use crate::subtask::{RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
+use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
+use in_flight::InFlight;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -51,6 +54,7 @@ struct Blocks {
     tokens: BTreeMap<String, Vec<RestoredToken>>,
     /// Pieces of a blob, until its last one is in.
     blob: Vec<u8>,
+    in_flight: InFlight,
 }
 
 /// The segments of one worker, oldest checkpoint first, and where they are.
@@ -63,6 +67,7 @@ struct Chain {
 enum Piece {
     Block { path: String, entry: BlockEntry, groups: std::ops::Range<u16>, table: SharedTable },
     Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool, owned: bool },
+    InFlight { path: String, channel: ChannelId, piece: crate::segment::Piece },
 }
 
 impl Restoring {
@@ -113,9 +118,10 @@ impl Restoring {
                 token.owned = owner_of_name(&token.token.name, attempt.workers) == self.worker;
             }
         }
+        let mut in_flight = std::mem::take(&mut blocks.in_flight);
         let finished = finished(&attempt, restore);
         for subtask in subtasks {
-            restore_rest(restore, subtask, &tokens, &finished, self.worker);
+            restore_rest(restore, subtask, &tokens, &finished, &mut in_flight, self.worker)?;
         }
         Ok(true)
     }
@@ -128,8 +134,8 @@ impl Restoring {
             let segments = own.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for operator in subtasks.iter().flat_map(Subtask::sink_operators) {
-            let with_tokens = self.writers(restore, operator).filter_map(|(part, _)| part.segment.clone());
+        for (operator, cleans) in subtasks.iter().flat_map(Subtask::sink_operators) {
+            let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
         self.waiting_footers.extend(blobs.into_values().map(|blob| (blob, FIRST_TAIL)));
@@ -152,6 +158,7 @@ impl Restoring {
         &self,
         restore: &'a Restore,
         operator: &str,
+        cleans: bool,
     ) -> impl Iterator<Item = (&'a SubtaskPart, bool)> + use<'a> {
         let stored = stored_operator(&self.attempt, restore, operator).to_owned();
         let manifest = restore.manifests.get(&restore.checkpoint);
@@ -165,7 +172,7 @@ impl Restoring {
                 return Some((part, owned));
             }
             // The first worker cleans, and has to know all of them for it.
-            (owned || worker == 0).then_some((part, owned))
+            (owned || worker == 0 && cleans).then_some((part, owned))
         })
     }
 
@@ -183,7 +190,7 @@ impl Restoring {
         *place = Some(read.map_err(|error| located(&self.attempt, error))?);
         while blocks.asked.front().is_some_and(|(_, _, bytes)| bytes.is_some()) {
             let (_, piece, bytes) = blocks.asked.pop_front().expect("just seen");
-            let applied = blocks.apply(&piece, bytes.expect("just seen"));
+            let applied = blocks.apply(&piece, bytes.expect("just seen"), &self.attempt);
             applied.map_err(|error| located(&self.attempt, error))?;
         }
         Ok(())
@@ -217,8 +224,12 @@ impl Restoring {
             for table in subtask.tables() {
                 plan_table(restore, &chain, &space, &self.attempt, table, &mut blocks)?;
             }
-            for operator in subtask.sink_operators() {
-                self.plan_tokens(restore, operator, &mut blocks);
+            for (operator, cleans) in subtask.sink_operators() {
+                self.plan_tokens(restore, operator, cleans, &mut blocks);
+            }
+            if restore.same_topology {
+                in_flight::plan(restore, subtask.id(), &self.footers, &mut blocks.waiting)
+                    .map_err(|error| self.located(error))?;
             }
         }
         Ok(blocks)
@@ -239,9 +250,9 @@ impl Restoring {
         chain
     }
 
-    fn plan_tokens(&self, restore: &Restore, operator: &str, blocks: &mut Blocks) {
+    fn plan_tokens(&self, restore: &Restore, operator: &str, cleans: bool, blocks: &mut Blocks) {
         let stored = stored_operator(&self.attempt, restore, operator);
-        for (part, owned) in self.writers(restore, operator) {
+        for (part, owned) in self.writers(restore, operator, cleans) {
             let Some(blob) = &part.segment else { continue };
             let footer = self.footers.get(&blob.path).expect("the footers of the newest checkpoint were read");
             let Some(section) = footer.blob(stored, TOKENS, u32::from(part.subtask.index)) else { continue };
@@ -275,20 +286,20 @@ impl Restoring {
 impl Piece {
     fn path(&self) -> &str {
         match self {
-            Piece::Block { path, .. } | Piece::Blob { path, .. } => path,
+            Piece::Block { path, .. } | Piece::Blob { path, .. } | Piece::InFlight { path, .. } => path,
         }
     }
 
     fn range(&self) -> std::ops::Range<u64> {
         match self {
             Piece::Block { entry, .. } => entry.piece.range(),
-            Piece::Blob { piece, .. } => piece.range(),
+            Piece::Blob { piece, .. } | Piece::InFlight { piece, .. } => piece.range(),
         }
     }
 }
 
 impl Blocks {
-    fn apply(&mut self, piece: &Piece, bytes: Bytes) -> Result<()> {
+    fn apply(&mut self, piece: &Piece, bytes: Bytes, attempt: &Attempt) -> Result<()> {
         match piece {
             Piece::Block { path, entry, groups, table } => {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
@@ -307,9 +318,13 @@ impl Blocks {
                 let tokens: Vec<Token> = messagepack::from_slice(&std::mem::take(&mut self.blob)).map_err(|error| {
                     unreadable(path, &format!("its sink tokens are malformed: {error}")).at_operator(operator)
                 })?;
-                let tokens = tokens.into_iter().map(|token| RestoredToken { token, owned: *owned });
+                let tokens = tokens.into_iter().map(|token| RestoredToken { token: Arc::new(token), owned: *owned });
                 self.tokens.entry(operator.clone()).or_default().extend(tokens);
                 Ok(())
+            }
+            Piece::InFlight { path, channel, piece } => {
+                let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
+                self.in_flight.take(path, *channel, &bytes, attempt)
             }
         }
     }
@@ -350,8 +365,9 @@ fn restore_rest(
     subtask: &mut Subtask,
     tokens: &BTreeMap<String, Vec<RestoredToken>>,
     finished: &BTreeSet<SubtaskId>,
+    in_flight: &mut InFlight,
     worker: u16,
-) {
+) -> Result<()> {
     let manifest =
         restore.manifests.get(&restore.checkpoint).expect("the manifest of the restored checkpoint is at hand");
     let parts = &manifest.parts;
@@ -373,12 +389,14 @@ fn restore_rest(
             sender.is_some_and(|sender| finished.contains(&sender))
         };
         let channel = |edge, from| ChannelId { edge, from, to: worker };
-        let restored = part
-            .channels
-            .iter()
-            .map(|part| (channel(part.edge, part.from), part.watermark, ended(part.edge, part.from)));
-        restored.collect()
+        let restored = part.channels.iter().map(|part| {
+            let id = channel(part.edge, part.from);
+            let (captured, ended) = (in_flight.of(id, &part.captured)?, ended(part.edge, part.from));
+            Ok(RestoredChannel { id, watermark: part.watermark, ended, captured })
+        });
+        restored.collect::<Result<_>>()
     });
+    let channels: Option<Vec<RestoredChannel>> = channels.transpose()?;
     subtask.restore(RestoredPart {
         checkpoint: restore.checkpoint,
         splits,
@@ -386,6 +404,7 @@ fn restore_rest(
         finished: own.is_some_and(|part| finished.contains(&part.subtask)),
         tokens: tokens.clone(),
     });
+    Ok(())
 }
 
 /// The subtasks that emit nothing any more: those that had finished before the cut, and so had all that they hear of. Without

@@ -14,7 +14,7 @@ use flott_checkpoint::{AttemptId, CheckpointId};
 use std::collections::{BTreeMap, VecDeque};
 
 /// So many requests of one segment may be under way; the rest waits here, counted.
-const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: usize = 16;
 
 /// What became of a segment.
 #[derive(Clone, Debug, PartialEq)]

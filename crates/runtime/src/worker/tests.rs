@@ -10,7 +10,7 @@ use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};
 use script::{Ending, run};
 
-const EXACT: [Mode; 2] = [Mode::StopTheWorld, Mode::Aligned];
+const EXACT: [Mode; 4] = [Mode::StopTheWorld, Mode::Aligned, Mode::AlignedThenUnaligned, Mode::Unaligned];
 const SEEDS: u64 = 60;
 
 #[test]
@@ -57,9 +57,7 @@ fn a_stopped_world_holds_no_record_when_its_checkpoint_is_complete() {
 
 #[test]
 fn the_smallest_credit_window_with_frequent_barriers_does_not_deadlock() {
-    for (seed, mode) in
-        (0..SEEDS).flat_map(|seed| [Mode::StopTheWorld, Mode::Aligned, Mode::AtLeastOnce].map(|mode| (seed, mode)))
-    {
+    for (seed, mode) in (0..SEEDS).flat_map(|seed| Mode::ALL.map(|mode| (seed, mode))) {
         let run = script::run_with(seed, mode, 20, Ending::Finish, None, 1);
         assert_eq!(run.counts(), expected(), "seed {seed}, {mode}");
     }
@@ -67,10 +65,31 @@ fn the_smallest_credit_window_with_frequent_barriers_does_not_deadlock() {
 
 #[test]
 fn an_aborted_checkpoint_loses_no_output() {
-    for seed in 0..SEEDS {
-        let run = script::run_aborting(seed, Mode::Aligned);
-        assert_eq!(run.committed().len() as u64, SPLITS * RECORDS_PER_SPLIT, "seed {seed}");
-        assert_eq!(run.counts(), expected(), "seed {seed}");
+    for (seed, mode) in (0..SEEDS).flat_map(|seed| EXACT.map(|mode| (seed, mode))) {
+        let run = script::run_aborting(seed, mode);
+        assert_eq!(run.committed().len() as u64, SPLITS * RECORDS_PER_SPLIT, "seed {seed}, {mode}");
+        assert_eq!(run.counts(), expected(), "seed {seed}, {mode}");
+    }
+}
+
+#[test]
+fn modes_change_from_one_checkpoint_to_the_next_and_an_exact_one_after_them_is_exact() {
+    for (seed, mode) in (0..SEEDS).flat_map(|seed| EXACT.map(|mode| (seed, mode))) {
+        let first = script::run_switching(seed, 4, mode, Ending::Crash, None);
+        let second = script::run_switching(seed + 1_000, 4, mode, Ending::Finish, first.restore());
+        assert_eq!(second.counts(), expected(), "seed {seed}, {mode}");
+    }
+}
+
+#[test]
+fn what_is_in_flight_belongs_to_unaligned_cuts_and_to_no_others() {
+    for mode in Mode::ALL {
+        let captured = (0..SEEDS).map(|seed| run(seed, mode, 3, Ending::Crash, None).captured());
+        let with_records = captured.filter(|captured| captured.records > 0).count();
+        let some = mode.acts_on_arrival();
+        assert_eq!(with_records > 0, some, "{mode}: {with_records} of {SEEDS} runs captured records");
+        // An alignment that ends in time captures nothing.
+        assert_eq!(with_records < SEEDS as usize, mode != Mode::Unaligned, "{mode}: {with_records} of {SEEDS}");
     }
 }
 

@@ -10,11 +10,11 @@ const TAG: &str = "I5 never less";
 
 pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -> Checked {
     let id = chain.top().id;
-    if job.shape == Shape::Timers {
+    if matches!(job.shape, Shape::Timers | Shape::Expiring) {
         return Ok(());
     }
-    let stored = match chain.state(storage, job) {
-        Ok(stored) => stored,
+    let stored = match super::i04_in_flight::settled(job, chain, storage) {
+        Ok((stored, _)) => stored,
         Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
     };
     for (operator, kept) in fold(job, workers, &chain.prefix(job)).state {

@@ -23,7 +23,7 @@ pub(super) fn check(ledger: &Ledger, visible: &Visible, storage: &Storage) -> Ch
     if chain.prefix(&ledger.job) != whole(&ledger.job) {
         return broken(TAG, format!("the job is finished at {:?}", chain.prefix(&ledger.job)));
     }
-    if !ledger.exact || ledger.job.shape == Shape::Timers {
+    if !ledger.exact || matches!(ledger.job.shape, Shape::Timers | Shape::Expiring) {
         return Ok(());
     }
     let mut expected = ledger.whole.state.clone();

@@ -56,6 +56,14 @@ impl<K: Key> Operator<Row> for KeyBy<K> {
     }
 }
 
+impl Job {
+    fn hold(&self, cx: &mut Context<'_>) {
+        if !self.slow.is_zero() {
+            cx.hold_until(cx.now.after(self.slow));
+        }
+    }
+}
+
 /// Tallies the rows of each key.
 pub struct Count<K> {
     /// What a row does to a tally.
@@ -68,6 +76,7 @@ pub struct Count<K> {
 
 impl<K: Key> Operator<KeyedRow<K>> for Count<K> {
     fn on_record(&mut self, record: KeyedRow<K>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        self.job.hold(cx);
         let Keyed { hash, key, value } = record;
         let before = self.state.get(hash, &key).map_err(state_failed)?;
         let (after, out) = self.job.tally(before, &value);
@@ -118,6 +127,7 @@ impl Replica {
 
 impl Operator<Row> for Replica {
     fn on_record(&mut self, row: Row, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        self.job.hold(cx);
         let (hash, key) = self.own_key(&row)?;
         let before = self.state.get(hash, &key).map_err(state_failed)?;
         let (after, out) = self.job.tally(before, &row);

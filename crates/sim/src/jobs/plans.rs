@@ -1,9 +1,10 @@
 //! The graphs of the simulated jobs.
 
 use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
+use super::output::Output;
 use super::source::Rows;
 use super::{Job, OUTPUT, Row, Shape, SinkKind, process};
-use flott_runtime::connector::{FileSink, MemorySink};
+use flott_runtime::connector::{FileSink, StagedSink};
 use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::{Chain, Head, Next};
@@ -19,15 +20,15 @@ type Tallying = fn(&Arc<Job>, &mut SubtaskBuilder, Next<Row>) -> Result<Box<dyn 
 
 struct Sketch {
     job: Arc<Job>,
-    output: MemorySink<Row>,
+    output: Output,
     vertices: Vec<Vertex>,
     edges: Vec<Edge>,
     operators: Vec<OperatorPlan>,
 }
 
-/// The plan of a job; what its memory sink gets is in `output`.
+/// The plan of a job; what it does not write into files is in `output`.
 #[must_use]
-pub fn plan(job: &Arc<Job>, output: &MemorySink<Row>) -> Plan {
+pub fn plan(job: &Arc<Job>, output: &Output) -> Plan {
     let (job, output) = (job.clone(), output.clone());
     let mut sketch = Sketch { job, output, vertices: vec![], edges: vec![], operators: vec![] };
     match sketch.job.shape {
@@ -56,6 +57,10 @@ pub fn plan(job: &Arc<Job>, output: &MemorySink<Row>) -> Plan {
             sketch.process::<StreamKey>(&from, "value", process::two_inputs);
         }
         Shape::Gather => sketch.gather(),
+        Shape::Expiring => {
+            let from = sketch.keyed_source(0, 0, by_key_and_origin);
+            sketch.process::<StreamKey>(&[from], "value-ttl", process::expiring);
+        }
     }
     let Sketch { vertices, edges, operators, .. } = sketch;
     Plan { job: "simulated".into(), vertices, edges, operators }
@@ -65,12 +70,13 @@ fn codec<T: flott_runtime::record::Record>() -> Arc<dyn BatchCodec> {
     Arc::new(TypedCodec::<T>::default())
 }
 
-fn sink(builder: &mut SubtaskBuilder, job: &Job, output: &MemorySink<Row>) -> Result<Next<Row>> {
+fn sink(builder: &mut SubtaskBuilder, job: &Job, output: &Output) -> Result<Next<Row>> {
     match job.sink {
         SinkKind::Files { part_size, part_age } => {
             builder.sink("out", &FileSink::lines(OUTPUT).max_part_size(part_size).max_part_age(part_age))
         }
-        SinkKind::Memory => builder.sink("out", output),
+        SinkKind::Memory => builder.sink("out", &output.memory),
+        SinkKind::Staged => builder.sink("out", &StagedSink::new(output.store.clone())),
     }
 }
 

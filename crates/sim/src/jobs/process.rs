@@ -1,5 +1,5 @@
-//! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, timers, two inputs, and parts
-//! folded before the shuffle. What comes out is what a plain tally gives.
+//! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, expiry, timers, side
+//! outputs, two inputs, and parts folded before the shuffle. What comes out is what a plain tally gives.
 
 use super::operators::{Count, KeyedRow};
 use super::{Job, Row, Tally};
@@ -7,15 +7,17 @@ use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::pre_aggregate::PreAggregate;
 use flott_runtime::operator::process::{
-    BoxError, Core, Firing, List, ListRef, Map, MapRef, Out, Process, State, TimedProcess, TimerOut, TwoProcess, Value,
-    ValueRef,
+    BoxError, Core, ExpiringRef, ExpiringValue, Firing, List, ListRef, Map, MapRef, Out, Process, State, TimedProcess,
+    TimerOut, TwoProcess, Value, ValueRef,
 };
-use flott_runtime::operator::side::Sides;
+use flott_runtime::operator::side::{SideOutput, Sides};
 use flott_runtime::operator::two_inputs::TwoHeads;
 use flott_runtime::operator::{Chain, Context, Head, Next, Operator, Signal};
 use flott_runtime::record::Keyed;
 use flott_runtime::subtask::SubtaskBuilder;
 use flott_runtime::time::{Time, Timestamp};
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 type StreamKey = (u64, u32);
@@ -50,9 +52,14 @@ pub fn maps(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Re
     Ok(Box::new(Head::new(process)))
 }
 
-/// The serial numbers of the rows of a key, from which the tally follows.
+/// The serial numbers of the rows of a key, from which the tally follows. Every other row leaves by a side output.
 pub fn lists(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
-    let core = core(&List::<u64>::named("tally"), builder, next)?;
+    let next = Rc::new(RefCell::new(next));
+    let mut sides = Sides::default();
+    sides.add(ODD, Box::new(Door { to: Rc::clone(&next), is_side: true }));
+    let opened = List::<u64>::named("tally").open::<StreamKey>("tally", builder)?;
+    let main = Box::new(Door { to: next, is_side: false });
+    let core = Core::<StreamKey, Row, List<u64>>::new("tally", opened, sides, builder.mark("tally"), main);
     let job = Arc::clone(job);
     let f = user::<StreamKey, List<u64>, _>(move |mut serials: ListRef<'_, StreamKey, u64>, row, out| {
         let before = serials.read(|serials| tally_of(&job, &row, serials.iter().copied()));
@@ -61,17 +68,56 @@ pub fn lists(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> R
             Some(_) => serials.push(row.serial),
             None => serials.clear(),
         }
-        out.emit(row);
+        if row.serial % 2 == 1 {
+            out.emit_to(ODD, row)
+        } else {
+            out.emit(row)
+        }
         Ok(())
     });
     let process: Next<KeyedRow<StreamKey>> = Box::new(Process::new(core, f));
     Ok(Box::new(Head::new(process)))
 }
 
+const ODD: SideOutput<Row> = SideOutput::named("odd");
+
+/// One of two ways into the same rest of a chain; signals go one of them.
+struct Door {
+    to: Rc<RefCell<Next<Row>>>,
+    is_side: bool,
+}
+
+impl Operator<Row> for Door {
+    fn on_record(&mut self, row: Row, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        self.to.borrow_mut().on_record(row, at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        if self.is_side { Ok(()) } else { self.to.borrow_mut().on_signal(signal, cx) }
+    }
+}
+
 /// The tally of the rows of one key and origin with these serial numbers.
 pub fn tally_of(job: &Job, like: &Row, serials: impl Iterator<Item = u64>) -> Option<Tally> {
     let row = |serial| Row { serial, count: 0, chain: 0, ..like.clone() };
     serials.fold(None, |before, serial| job.tally(before, &row(serial)).0)
+}
+
+/// A tally that expires. Rows pass as they are: when it expires depends on time.
+pub fn expiring(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let core = core(&Value::<Tally>::named("tally").ttl(job.timer), builder, next)?;
+    let job = Arc::clone(job);
+    let f =
+        user::<StreamKey, ExpiringValue<Tally>, _>(move |mut tally: ExpiringRef<'_, StreamKey, Tally>, row, out| {
+            match job.tally(tally.get().cloned(), &row).0 {
+                Some(after) => tally.set(after),
+                None => tally.clear(),
+            }
+            out.emit(row);
+            Ok(())
+        });
+    let process: Next<KeyedRow<StreamKey>> = Box::new(Process::new(core, f));
+    Ok(Box::new(Head::new(process)))
 }
 
 /// Two inputs, one tally.

@@ -201,6 +201,22 @@ fn a_failed_savepoint_is_no_failure_of_the_job() {
 }
 
 #[test]
+fn a_savepoint_holds_no_records_in_flight_and_every_other_checkpoint_is_as_the_job_is() {
+    for mode in Mode::ALL {
+        let mut bench = Bench::new(Options { mode, ..by_hand() });
+        bench.on(Event::Savepoint { request: RequestId(1) });
+        let savepoint = if mode.acts_on_arrival() { Mode::Aligned } else { mode };
+        assert_eq!(bench.barrier().mode, savepoint, "{mode}");
+        bench.complete();
+        bench.on(Event::Trigger { request: RequestId(2), full: false });
+        assert_eq!((bench.barrier().kind, bench.barrier().mode), (Kind::Checkpoint, mode));
+        bench.complete();
+        bench.on(Event::Stop);
+        assert_eq!((bench.barrier().kind, bench.barrier().mode), (Kind::Final, mode));
+    }
+}
+
+#[test]
 fn a_savepoint_queues_before_other_requests_is_full_and_is_never_a_base() {
     let mut bench = Bench::new(by_hand());
     bench.on(Event::Trigger { request: RequestId(1), full: false });

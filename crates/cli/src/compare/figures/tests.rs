@@ -1,3 +1,5 @@
+//! A percentile is one of the values.
+
 use super::*;
 
 #[test]

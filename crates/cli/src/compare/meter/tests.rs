@@ -1,3 +1,5 @@
+//! What the oracle says of final counts.
+
 use super::*;
 use flott::connector::SinkWriter;
 

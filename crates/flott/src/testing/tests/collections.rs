@@ -58,7 +58,7 @@ fn expected() -> Vec<Basket> {
 #[test]
 fn maps_and_lists_are_exact_through_crashes() {
     let mut restored = 0;
-    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld] {
+    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld, crate::Mode::Unaligned] {
         for seed in 0..12 {
             let out = MemorySink::new();
             let job = gathering(&out);

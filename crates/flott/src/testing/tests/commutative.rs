@@ -44,7 +44,7 @@ fn expected() -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) {
 #[test]
 fn parts_are_exact_through_crashes_and_fewer_than_the_records() {
     let mut parts = 0;
-    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld] {
+    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld, crate::Mode::Unaligned] {
         for seed in 0..12 {
             let (sums, counts) = (MemorySink::new(), MemorySink::new());
             let job = summing(&sums, &counts);

@@ -35,7 +35,7 @@ fn delayed(out: &MemorySink<(u64, bool)>, numbers: u64, delay: Duration) -> Job 
 #[test]
 fn every_timer_fires_once_through_crashes() {
     let (mut in_time, mut at_the_end, mut crashes) = (0, 0, 0);
-    for mode in [Mode::Aligned, Mode::StopTheWorld] {
+    for mode in [Mode::Aligned, Mode::StopTheWorld, Mode::Unaligned] {
         for seed in 0..15 {
             let out = MemorySink::new();
             let job = delayed(&out, 600, Duration::from_millis(3));

@@ -64,10 +64,11 @@ fn joined(out: &MemorySink<(u64, String)>, with_timers: bool) -> Job {
 #[test]
 fn both_inputs_share_one_state_exactly_through_crashes() {
     for with_timers in [false, true] {
-        for seed in 0..10 {
+        for seed in 0..12 {
             let out = MemorySink::new();
             let job = joined(&out, with_timers);
-            let test = Test::new(&job).seed(seed).interval(Duration::from_millis(3));
+            let mode = if seed % 2 == 0 { crate::Mode::Aligned } else { crate::Mode::Unaligned };
+            let test = Test::new(&job).seed(seed).mode(mode).interval(Duration::from_millis(3));
             let tested = test.crash(Crash::AfterCheckpoint(1)).crash(Crash::AtTurn(90 + seed)).run().unwrap();
             let mut all = out.committed();
             all.sort_unstable();
@@ -149,7 +150,7 @@ fn ruled(out: &MemorySink<(u64, u64, u64)>) -> Job {
 #[test]
 fn every_worker_gets_every_rule_once_through_crashes() {
     let mut restored = 0;
-    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld] {
+    for mode in [crate::Mode::Aligned, crate::Mode::StopTheWorld, crate::Mode::Unaligned] {
         for seed in 0..10 {
             let out = MemorySink::new();
             let job = ruled(&out);

@@ -2,10 +2,13 @@
 
 use super::rig::{Rig, plan, settings};
 use super::store::Store;
+use crate::control::{BlobRef, Captured, ChannelPart};
 use crate::error::{Error, ErrorKind};
 use crate::job_manager::{JobSettings, Outcome};
 use crate::key::Shape;
+use crate::manifest::Manifest;
 use crate::plan::{Plan, Role, StatePlan};
+use crate::time::Watermark;
 
 fn recorded() -> Store {
     let store = Store::default();
@@ -133,19 +136,49 @@ fn other_edges_are_no_hindrance_and_workers_are_told() {
     assert!(!rig.attempts[0].restore.as_ref().expect("it restores").same_topology);
 }
 
+/// Says in the first checkpoint that three records were in flight to its last subtask.
+fn with_records_in_flight(store: &Store) {
+    let path = "manifests/1-1.json";
+    let mut manifest = Manifest::decode(path, &store.get(path).expect("it is there")).expect("readable");
+    let part = manifest.parts.last_mut().expect("it has parts");
+    let (watermark, captured) = (Watermark::default(), Captured { records: 3, bytes: 90, window: 24 });
+    part.channels.push(ChannelPart { edge: 0, from: 0, watermark, end_of_data: false, captured });
+    let segment = crate::layout::segment(manifest.attempt, manifest.id, part.subtask.index);
+    part.segment = Some(BlobRef { path: segment, length: 200, checksum: "00".repeat(8) });
+    replace_manifest(store, manifest.encode());
+}
+
+fn replace_manifest(store: &Store, bytes: bytes::Bytes) {
+    let (path, slot) = ("manifests/1-1.json", "log/2.json");
+    let entry = flott_checkpoint::LogEntry::decode(&store.get(slot).expect("it is there")).expect("readable");
+    let flott_checkpoint::LogEntry::Checkpoint(mut entry) = entry else { panic!("slot 2 is a checkpoint") };
+    entry.checksum = Manifest::checksum(&bytes);
+    store.put(path, bytes);
+    store.put(slot, flott_checkpoint::LogEntry::Checkpoint(entry).encode().into());
+}
+
+#[test]
+fn records_in_flight_are_refused_by_a_job_with_other_channels_and_welcome_in_the_same() {
+    let store = recorded();
+    with_records_in_flight(&store);
+    let mut other = plan();
+    other.edges[0].partitioning = crate::plan::Partitioning::Rebalance;
+    let error = refused(&store, other, settings()).to_string();
+    assert!(error.contains("3 records that were in flight") && error.contains("savepoint"), "{error}");
+    let error = refused(&store, plan(), JobSettings { workers: Some(3), ..settings() }).to_string();
+    assert!(error.contains("2 workers"), "{error}");
+    starts(&store, plan(), settings());
+}
+
 #[test]
 fn a_manifest_of_a_newer_format_is_refused_by_number() {
     let store = recorded();
-    let (path, slot) = ("manifests/1-1.json", "log/2.json");
+    let path = "manifests/1-1.json";
     let text = String::from_utf8(store.get(path).expect("it is there").to_vec()).expect("JSON");
     let body = text.split(",\"xxh3\"").next().expect("it has a body").replace("\"format\":1", "\"format\":9");
     let hash = xxhash_rust::xxh3::xxh3_64(body.as_bytes());
     let bytes = bytes::Bytes::from(format!("{body},\"xxh3\":\"{hash:016x}\"}}\n"));
-    let entry = flott_checkpoint::LogEntry::decode(&store.get(slot).expect("it is there")).expect("readable");
-    let flott_checkpoint::LogEntry::Checkpoint(mut entry) = entry else { panic!("slot 2 is a checkpoint") };
-    entry.checksum = crate::manifest::Manifest::checksum(&bytes);
-    store.put(path, bytes);
-    store.put(slot, flott_checkpoint::LogEntry::Checkpoint(entry).encode().into());
+    replace_manifest(&store, bytes);
     let error = refused(&store, plan(), settings());
     assert!(error.to_string().contains("format 9") && error.to_string().contains("newer version"), "{error}");
 }

@@ -37,6 +37,11 @@ pub trait State: Send + Sync + 'static {
     fn tend<K: Key>(open: &mut Self::Open<K>, now: Time) {
         let _ = (open, now);
     }
+
+    /// Keys with these hashes come next; see [`ValueState::look_ahead`].
+    fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone) {
+        let _ = (open, hashes);
+    }
 }
 
 /// Declares one value per key.
@@ -78,6 +83,10 @@ impl<V: crate::state::Value> State for Value<V> {
 
     fn at<'a, K: Key>(open: &'a mut HeapValue<K, V>, hash: u64, key: &'a K, _: Time) -> ValueRef<'a, K, V> {
         ValueRef { state: open, hash, key, seen: OnceCell::new() }
+    }
+
+    fn look_ahead<K: Key>(open: &HeapValue<K, V>, hashes: impl Iterator<Item = u64> + Clone) {
+        open.look_ahead(hashes);
     }
 }
 
@@ -143,6 +152,10 @@ macro_rules! tuple {
 
             fn tend<K: Key>(open: &mut Self::Open<K>, now: Time) {
                 $($state::tend::<K>(&mut open.$place, now);)+
+            }
+
+            fn look_ahead<K: Key>(open: &Self::Open<K>, hashes: impl Iterator<Item = u64> + Clone) {
+                $($state::look_ahead::<K>(&open.$place, hashes.clone());)+
             }
         }
     };

@@ -157,4 +157,8 @@ where
         self.firing.on_signal(&mut self.core, signal, cx)?;
         self.core.hand_on_signal(signal, cx)
     }
+
+    fn look_ahead(&mut self, upcoming: &[Keyed<K, T>]) {
+        self.core.look_ahead(upcoming);
+    }
 }

@@ -69,3 +69,24 @@ fn a_record_that_does_not_survive_encoding_is_an_error_that_names_the_type() {
     let error = emitted(1, vec![Forgetful { kept: 1, lost: Some(70_000) }]).unwrap_err().to_string();
     assert!(error.contains("Forgetful") && error.contains("serde"), "{error}");
 }
+
+#[test]
+fn what_was_in_flight_takes_its_part_of_the_window_until_the_receiver_returns_it() {
+    let (mut output, flow) = output::<u64>(256);
+    let is_open = || {
+        flow.begin_step(crate::time::Time(0));
+        flow.is_open()
+    };
+    output.take_credit(0, 300);
+    assert!(!is_open(), "more was in flight than the window holds");
+    output.on_credit(0, 44);
+    assert!(!is_open());
+    output.on_credit(0, 100);
+    assert!(is_open());
+    output.on_credit(0, 156);
+    // All of it came back: the window is whole, and more would be more than was ever sent.
+    output.take_credit(0, 255);
+    assert!(is_open());
+    output.take_credit(0, 1);
+    assert!(!is_open());
+}

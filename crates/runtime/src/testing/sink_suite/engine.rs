@@ -70,9 +70,10 @@ struct Attempt<W> {
 
 impl<C: SinkCase> Engine<C> {
     pub(super) fn new(title: &str, incarnation: &str) -> Engine<C> {
+        let files = MemoryFiles::new();
         Engine {
-            case: Arc::new(C::new()),
-            files: MemoryFiles::new(),
+            case: Arc::new(C::on(&files)),
+            files,
             title: title.to_owned(),
             incarnation: incarnation.to_owned(),
             now: Time(0),

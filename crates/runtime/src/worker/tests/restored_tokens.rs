@@ -81,6 +81,7 @@ fn setting(files: &MemoryFiles, workers: u16) -> Setting {
         credit_window: 256,
         aborts: 3,
         reorders_calls: true,
+        switches: false,
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::job::{self, Committed};
 use crate::attempt::{Attempt, Restore, RestoredManifest, WorkerOptions, World};
-use crate::control::{Order, Report, SubtaskPart, ToWorker};
+use crate::control::{Captured, Order, Report, SubtaskPart, ToWorker};
 use crate::io::{BlockingCall, FileInfo, Files, ReadFile, StorageReply, StorageRequest, Ticket, WriteFile};
 use crate::operator::Quantum;
 use crate::plan::Plan;
 use crate::source::Threads;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
-use crate::time::Time;
+use crate::time::{Clock, Time};
 use crate::whereabouts::{Stage, Standing};
 use crate::worker::Mail;
 use bytes::Bytes;
@@ -33,6 +33,8 @@ pub(super) struct Setting {
     pub(super) aborts: u32,
     /// Blocking calls are made and come back in any order.
     pub(super) reorders_calls: bool,
+    /// Each checkpoint is taken in any mode, but the last one before the end, and the final one, in `mode`.
+    pub(super) switches: bool,
 }
 
 impl Setting {
@@ -47,6 +49,7 @@ impl Setting {
             credit_window: 256,
             aborts: 0,
             reorders_calls: false,
+            switches: false,
         }
     }
 }
@@ -90,6 +93,11 @@ impl Run {
         counts
     }
 
+    /// What was in flight at the cuts of all its checkpoints.
+    pub(super) fn captured(&self) -> Captured {
+        Captured::of(self.completed.iter().flat_map(|(_, parts)| parts.values()))
+    }
+
     pub(super) fn restore(&self) -> Option<From> {
         let mut manifests = self.base.as_ref().map(|base| base.manifests.clone()).unwrap_or_default();
         let operators = self.plan.operators.iter();
@@ -108,6 +116,8 @@ struct Script {
     random: Random,
     run: Run,
     setting: Setting,
+    /// Of the pending checkpoint.
+    mode: Mode,
     /// Calls that are not made yet.
     calls: Vec<(u16, Ticket, BlockingCall)>,
     pending: Option<(CheckpointId, BTreeMap<SubtaskId, SubtaskPart>)>,
@@ -148,6 +158,12 @@ pub(super) fn run_aborting(seed: u64, mode: Mode) -> Run {
     play(seed, Setting { aborts: 3, ..Setting::new(mode, job::Shows::Commits) }, 5, Ending::Finish, None)
 }
 
+/// So many checkpoints in any modes, then one in `last`.
+pub(super) fn run_switching(seed: u64, checkpoints: u32, last: Mode, ending: Ending, from: Option<From>) -> Run {
+    let setting = Setting { switches: true, ..Setting::new(last, job::Shows::Commits) };
+    play(seed, setting, checkpoints + 1, ending, from)
+}
+
 /// A new incarnation, with a sink that has no committer.
 pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
     play(seed, Setting::new(mode, job::Shows::AtOnce), 2, Ending::Finish, None)
@@ -155,6 +171,7 @@ pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
 
 impl Script {
     fn begin(seed: u64, setting: Setting, from: Option<From>) -> Script {
+        let mut random = Random::new(seed);
         let (restore, storage) = from.map_or((None, BTreeMap::new()), |(restore, storage)| (Some(restore), storage));
         let next_id = restore.as_ref().map_or(1, |restore| restore.checkpoint.0 + 1);
         let last = restore.as_ref().map(|restore| restore.checkpoint);
@@ -164,6 +181,8 @@ impl Script {
             batch_records: 4,
             quantum: Quantum { time: Duration::from_secs(1), records: 5 },
             scan_budget: 64,
+            // Some alignments end before it, some do not.
+            alignment_timeout: Duration::from_micros(random.below(1_500)),
             ..WorkerOptions::default()
         };
         let base = restore.clone();
@@ -202,8 +221,9 @@ impl Script {
         Script {
             host,
             clock,
-            random: Random::new(seed),
+            random,
             run,
+            mode: setting.mode,
             aborts: setting.aborts,
             setting,
             calls: Vec::new(),
@@ -224,6 +244,8 @@ impl Script {
         for _ in 0..200_000 {
             match self.host.turn(&mut self.random) {
                 Some(turn) => {
+                    let moment = self.clock.now().after(Duration::from_micros(self.random.below(40)));
+                    self.clock.move_to(moment);
                     let worker = turn.worker.unwrap_or_default();
                     let reads = turn.storage.iter().filter_map(|(_, request)| match request {
                         StorageRequest::Read { path, .. } => Some(path.clone()),
@@ -241,7 +263,7 @@ impl Script {
                 }
                 None if !self.calls.is_empty() => self.make_calls(),
                 // All is at rest until the next trigger comes.
-                None if left > 0 && self.pending.is_none() && self.is_open() => {}
+                None if left > 0 && self.pending.is_none() && self.final_id.is_none() && self.is_open() => {}
                 None => {
                     let moment =
                         self.host.next_moment().unwrap_or_else(|| panic!("seed {seed}: nothing moves any more"));
@@ -254,6 +276,8 @@ impl Script {
             if self.is_open() && left > 0 && self.pending.is_none() && self.final_id.is_none() && self.random.one_in(8)
             {
                 left -= 1;
+                let any = Mode::ALL[self.random.below(5) as usize];
+                self.mode = if self.setting.switches && left > 0 { any } else { self.setting.mode };
                 self.trigger(Kind::Checkpoint);
             }
             if ending == Ending::Crash && left == 0 && self.pending.is_none() {
@@ -265,13 +289,23 @@ impl Script {
                 && ending == Ending::Finish
             {
                 self.final_id = Some(CheckpointId(self.next_id));
+                self.mode = self.setting.mode;
                 self.trigger(Kind::Final);
             }
             if self.final_id.is_some_and(|id| self.committed.get(&id) == Some(&self.subtasks())) {
                 return;
             }
         }
-        panic!("seed {seed}: the job does not come to its end");
+        panic!(
+            "seed {seed}: the job does not come to its end at {:?}; restored {:?}, finished {}, pending {:?}, final {:?}, calls {}, committed {:?}",
+            self.clock.now(),
+            self.restored,
+            self.finished,
+            self.pending.is_some(),
+            self.final_id,
+            self.calls.len(),
+            self.committed
+        );
     }
 
     fn is_open(&self) -> bool {
@@ -305,8 +339,8 @@ impl Script {
         let id = CheckpointId(self.next_id);
         self.next_id += 1;
         self.pending = Some((id, BTreeMap::new()));
-        let barrier =
-            Barrier { id, attempt: self.attempt, mode: self.setting.mode, kind, base: self.last, triggered_at: 1_000 };
+        let triggered_at = self.clock.now().millis();
+        let barrier = Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at };
         self.tell(&Order::Trigger(barrier));
         self.tell(&Order::Locate(id));
     }
@@ -334,8 +368,12 @@ impl Script {
             Report::Finished { .. } => self.finished += 1,
             Report::Committed { id, .. } => *self.committed.entry(id).or_insert(0) += 1,
             Report::Failed(error) => panic!("{error}"),
-            Report::Declined { reason, .. } => panic!("{reason}"),
             Report::Located { id, standings } => self.on_located(id, &standings),
+            Report::Declined { id, reason, .. } if self.pending.as_ref().is_some_and(|(pending, _)| *pending == id) => {
+                panic!("{reason}")
+            }
+            // A newer barrier came before it was heard that this one is over.
+            Report::Declined { .. } => {}
             Report::Triggered { .. } | Report::Resolved { .. } | Report::Progress(_) | Report::Closed => {}
         }
     }
@@ -354,7 +392,7 @@ impl Script {
     fn resolve(&mut self) {
         let (id, parts) = self.pending.take().expect("all parts are in");
         self.run.cuts += 1;
-        if self.setting.mode == Mode::StopTheWorld && self.host.carries_records() {
+        if self.mode == Mode::StopTheWorld && self.host.carries_records() {
             self.run.records_in_stopped_world += 1;
         }
         let completed = self.aborts == 0 || self.final_id == Some(id);
