@@ -9,6 +9,7 @@ mod timers;
 use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};
 use script::{Ending, run};
+use std::collections::BTreeSet;
 
 const EXACT: [Mode; 4] = [Mode::StopTheWorld, Mode::Aligned, Mode::AlignedThenUnaligned, Mode::Unaligned];
 const SEEDS: u64 = 60;
@@ -78,6 +79,15 @@ fn modes_change_from_one_checkpoint_to_the_next_and_an_exact_one_after_them_is_e
         let first = script::run_switching(seed, 4, mode, Ending::Crash, None);
         let second = script::run_switching(seed + 1_000, 4, mode, Ending::Finish, first.restore());
         assert_eq!(second.counts(), expected(), "seed {seed}, {mode}");
+    }
+}
+
+#[test]
+fn what_a_subtask_says_of_its_part_is_what_it_has_done() {
+    for mode in Mode::ALL {
+        // The script compares what they say with the acks.
+        let stages = (0..SEEDS).flat_map(|seed| script::run_asking(seed, mode).stages).collect::<BTreeSet<_>>();
+        assert_eq!(stages, BTreeSet::from(["acked", "arriving", "cut"]), "{mode}");
     }
 }
 

@@ -82,6 +82,7 @@ fn setting(files: &MemoryFiles, workers: u16) -> Setting {
         aborts: 3,
         reorders_calls: true,
         switches: false,
+        asks: false,
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Setting {
     pub(super) reorders_calls: bool,
     /// Each checkpoint is taken in any mode, but the last one before the end, and the final one, in `mode`.
     pub(super) switches: bool,
+    /// Subtasks are asked where they stand at each trigger and each ack.
+    pub(super) asks: bool,
 }
 
 impl Setting {
@@ -50,6 +52,7 @@ impl Setting {
             aborts: 0,
             reorders_calls: false,
             switches: false,
+            asks: false,
         }
     }
 }
@@ -71,6 +74,8 @@ pub(super) struct Run {
     base: Option<Restore>,
     plan: Arc<Plan>,
     pub(super) cuts: usize,
+    /// What subtasks that were asked said of themselves.
+    pub(super) stages: BTreeSet<&'static str>,
     pub(super) records_in_stopped_world: usize,
     /// What each worker read of the storage.
     pub(super) read: BTreeMap<u16, BTreeSet<String>>,
@@ -164,6 +169,12 @@ pub(super) fn run_switching(seed: u64, checkpoints: u32, last: Mode, ending: End
     play(seed, setting, checkpoints + 1, ending, from)
 }
 
+/// Asks all subtasks again and again where they stand.
+pub(super) fn run_asking(seed: u64, mode: Mode) -> Run {
+    let setting = Setting { asks: true, ..Setting::new(mode, job::Shows::Commits) };
+    play(seed, setting, 4, Ending::Finish, None)
+}
+
 /// A new incarnation, with a sink that has no committer.
 pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
     play(seed, Setting::new(mode, job::Shows::AtOnce), 2, Ending::Finish, None)
@@ -214,6 +225,7 @@ impl Script {
             base,
             plan: Arc::clone(&setting.plan),
             cuts: 0,
+            stages: BTreeSet::new(),
             records_in_stopped_world: 0,
             read: BTreeMap::new(),
             most_reads_at_once: 0,
@@ -342,7 +354,13 @@ impl Script {
         let triggered_at = self.clock.now().millis();
         let barrier = Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at };
         self.tell(&Order::Trigger(barrier));
-        self.tell(&Order::Locate(id));
+        self.ask(id);
+    }
+
+    fn ask(&mut self, id: CheckpointId) {
+        if self.setting.asks {
+            self.tell(&Order::Locate(id));
+        }
     }
 
     fn on_report(&mut self, worker: u16, report: Report) {
@@ -358,7 +376,7 @@ impl Script {
                 assert_eq!(*pending, id);
                 let is_news = parts.insert(part.subtask, *part).is_none();
                 if is_news {
-                    self.tell(&Order::Locate(id));
+                    self.ask(id);
                 }
                 let Some((_, parts)) = &mut self.pending else { return };
                 if parts.len() == usize::from(self.setting.workers) * self.setting.plan.vertices.len() {
@@ -386,6 +404,11 @@ impl Script {
             let says_so = standing.stage == Stage::Acked;
             assert_eq!(says_so, acked, "{standing:?} of checkpoint {id}");
             assert_ne!(standing.stage, Stage::Over, "{standing:?} of checkpoint {id}");
+            self.run.stages.insert(match standing.stage {
+                Stage::Arriving(_) => "arriving",
+                Stage::Acked => "acked",
+                _ => "cut",
+            });
         }
     }
 
