@@ -60,6 +60,9 @@ pub(crate) struct Flags {
     /// Events as JSON on stdout, one object a line
     #[arg(long, env = "FLOTT_JSON", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     json: bool,
+    /// Serve metrics for Prometheus here, as 127.0.0.1:9184 [default: nowhere]
+    #[arg(long, env = "FLOTT_METRICS", value_name = "ADDR")]
+    metrics: Option<String>,
 }
 
 // A job's whole command line: its own arguments and those of every job. No doc comments here and below: clap would open the
@@ -162,6 +165,7 @@ impl From<Flags> for Settings {
             stop_timeout: flags.stop_timeout,
             work_dir: flags.work_dir,
             json: switch(flags.json),
+            metrics: flags.metrics,
         }
     }
 }

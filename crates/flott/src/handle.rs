@@ -22,6 +22,7 @@ pub struct JobHandle {
     /// Taken by `drop`.
     runtime: Option<Runtime>,
     commands: Commands,
+    metrics: Option<String>,
 }
 
 /// Asks a running job for things, from any thread. Outlives the handle, and then asks nobody.
@@ -36,8 +37,15 @@ impl JobHandle {
         runtime: Runtime,
         events: UnboundedSender<ManagerEvent>,
         shared: Arc<crate::run::Shared>,
+        metrics: Option<String>,
     ) -> JobHandle {
-        JobHandle { runtime: Some(runtime), commands: Commands { events, shared } }
+        JobHandle { runtime: Some(runtime), commands: Commands { events, shared }, metrics }
+    }
+
+    /// Where metrics are served, as `127.0.0.1:9184`, if they are.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<&str> {
+        self.metrics.as_deref()
     }
 
     /// What can be asked of the job, to be given to others.

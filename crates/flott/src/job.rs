@@ -127,4 +127,6 @@ setters! {
     work_dir(impl Into<PathBuf>), into;
     /// Events as JSON lines on stdout; as `--json`.
     json(bool);
+    /// Serves metrics for Prometheus at this address; as `--metrics`.
+    metrics(impl Into<String>), into;
 }

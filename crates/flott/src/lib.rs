@@ -29,6 +29,7 @@ pub use commutative::Commutative;
 pub use connected::{Connected, WithBroadcast};
 pub use flott_checkpoint::{Guarantee, Mode, Restore};
 pub use flott_runtime::error::{Error, ErrorKind, Result};
+pub use flott_runtime::history::Phases;
 pub use flott_runtime::operator::part::DeadLetter;
 pub use flott_runtime::operator::process::{
     BoxError, ExpiringRef, ExpiringValue, List, ListRef, Map, MapRef, Out, State, TimerOut, Value, ValueRef,

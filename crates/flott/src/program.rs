@@ -67,6 +67,9 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     log_to_stderr();
     let socket = Doorbell::hang(job.name());
     let ended = begin(&job, flags, &socket).and_then(|(handle, checkpoints)| {
+        if let Some(address) = handle.metrics_address() {
+            write_log(&format!("metrics: http://{address}/metrics"));
+        }
         socket.listen(&handle, job.name());
         listen_for_signals(&handle, checkpoints, socket.clone());
         handle.wait()

@@ -7,6 +7,7 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::whereabouts::Whereabouts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -94,8 +95,10 @@ pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereab
 }
 
 fn checkpoint(checkpoint: CheckpointStatus) -> Value {
-    let CheckpointStatus { id, mode, duration, bytes } = checkpoint;
-    json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes})
+    let CheckpointStatus { id, mode, duration, bytes, phases } = checkpoint;
+    let phases: BTreeMap<_, _> =
+        phases.named().into_iter().map(|(phase, micros)| (phase, millis(Duration::from_micros(micros)))).collect();
+    json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes, "phases_ms": phases})
 }
 
 fn phase(phase: Phase) -> &'static str {

@@ -7,6 +7,7 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod metrics;
 mod outlook;
 mod ports;
 mod printer;
@@ -39,6 +40,7 @@ use flott_runtime::io::files::OsFiles;
 use flott_runtime::io::threads::OsThreads;
 use flott_runtime::job_manager::{Entropy, JobManager, JobSettings};
 use flott_runtime::plan::Plan;
+use metrics::{Exporter, Numbers};
 use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
@@ -67,12 +69,15 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         files = crash.watch(files);
         store.watch(crash);
     }
+    // Before anything runs: a port in use is a refusal.
+    let exporter = settings.metrics.as_deref().map(Exporter::open).transpose()?;
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
     let entropy = entropy()?;
+    let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -83,6 +88,8 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped, outlook));
+    let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
+    let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
     let driver = Driver {
         manager,
@@ -101,7 +108,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         patience,
     };
     runtime.spawn(driver.drive());
-    Ok(JobHandle::new(runtime, events, shared))
+    Ok(JobHandle::new(runtime, events, shared, metrics))
 }
 
 /// What the job manager has to know, after everything was checked that can be.

@@ -42,6 +42,8 @@ pub struct Settings {
     pub work_dir: Option<PathBuf>,
     /// Events as JSON lines on stdout.
     pub json: Option<bool>,
+    /// Serve metrics at this address.
+    pub metrics: Option<String>,
 }
 
 impl Settings {
@@ -63,6 +65,7 @@ impl Settings {
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
             work_dir: self.work_dir.or(other.work_dir),
             json: self.json.or(other.json),
+            metrics: self.metrics.or(other.metrics),
         }
     }
 

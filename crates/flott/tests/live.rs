@@ -10,6 +10,8 @@ use process::{ALL_LINES, Process, Site, line, wait_for};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -40,7 +42,7 @@ fn the_mode_changes_between_two_checkpoints_under_load_and_the_history_says_whic
     let mut job = site.job().rate(SLOW).start();
     let socket = job.await_socket();
     job.await_checkpoints(1);
-    for mode in ["stop-the-world", "at-least-once", "aligned"] {
+    for mode in ["stop-the-world", "at-least-once", "unaligned", "aligned-then-unaligned", "aligned"] {
         let before = job.events().len();
         let status = set(&socket, mode);
         assert_eq!(status["checkpoint_mode"], mode);
@@ -53,14 +55,16 @@ fn the_mode_changes_between_two_checkpoints_under_load_and_the_history_says_whic
     assert!(job.stderr().contains("guarantee: at-least-once, until an exact checkpoint"), "{}", job.stderr());
     assert!(job.stderr().contains("guarantee: exactly-once again, since checkpoint"), "{}", job.stderr());
     let taken: BTreeSet<Mode> = site.modes().into_values().collect();
-    assert_eq!(taken, BTreeSet::from([Mode::StopTheWorld, Mode::Aligned, Mode::AtLeastOnce]));
+    assert_eq!(taken, BTreeSet::from(Mode::ALL));
     site.must_be_whole();
 }
 
 #[test]
 fn a_crash_after_changes_between_exact_modes_loses_and_doubles_nothing() {
     let site = Site::new();
-    for modes in [["stop-the-world", "aligned"], ["aligned", "stop-the-world"]] {
+    for modes in
+        [["stop-the-world", "unaligned"], ["aligned-then-unaligned", "stop-the-world"], ["unaligned", "aligned"]]
+    {
         let mut job = site.job().rate(SLOW).start();
         let socket = job.await_socket();
         for mode in modes {
@@ -146,5 +150,27 @@ fn a_path_that_is_too_long_for_a_socket_is_a_warning() {
     let mut job = site.job().env("XDG_RUNTIME_DIR", &long).start();
     job.must_end_with(0);
     assert!(job.stderr().contains("warning: the job has no local socket"), "{}", job.stderr());
+    site.must_be_whole();
+}
+
+#[test]
+fn a_metrics_port_in_use_is_refused_before_the_start_and_a_free_one_serves() {
+    let site = Site::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    let mut job = site.job().with(&["--metrics", &address]).start();
+    job.must_end_with(2);
+    assert!(job.stderr().contains(&format!("metrics cannot be served at {address}")), "{}", job.stderr());
+    assert!(job.events().is_empty() && !site.output().exists(), "nothing has begun");
+    let mut job = site.job().rate(SLOW).with(&["--metrics", "127.0.0.1:0"]).start();
+    job.await_checkpoints(1);
+    let said = job.stderr();
+    let url = said.lines().find_map(|line| line.strip_prefix("metrics: http://")).expect("it says where");
+    let mut client = TcpStream::connect(url.trim_end_matches("/metrics")).expect("connected");
+    client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("written");
+    let mut text = String::new();
+    client.read_to_string(&mut text).expect("answered");
+    assert!(text.contains("flott_checkpoints_completed_total{job=\"counted\"}"), "{text}");
+    job.must_end_with(0);
     site.must_be_whole();
 }

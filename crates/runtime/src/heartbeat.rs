@@ -4,6 +4,8 @@
 //! never decides anything.
 
 use crate::error::Error;
+use crate::meter::{Meters, Reading};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +26,8 @@ pub struct Heartbeat {
     /// How many records the chain that runs has taken.
     record: AtomicU64,
     names: Mutex<Vec<String>>,
+    /// What the worker's subtasks have done.
+    meters: Meters,
     /// A step ended by a panic.
     panicked: AtomicBool,
     /// The place of the record that a panic was about, if it has one.
@@ -53,6 +57,12 @@ impl Heartbeat {
         });
         // 0 stands for none.
         Mark(u32::try_from(place + 1).unwrap_or(0))
+    }
+
+    /// The meters of the worker's subtasks.
+    #[must_use]
+    pub fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     /// An operator's user code is about to run.
@@ -163,6 +173,12 @@ impl Heartbeats {
             Some(heartbeat) => heartbeat.blame(error),
             None => error,
         }
+    }
+
+    /// What the meters of all workers show, in the order of the workers, by vertex.
+    #[must_use]
+    pub fn meters(&self) -> Vec<BTreeMap<u16, Reading>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|worker| worker.meters.read()).collect()
     }
 
     /// What all of them show, in the order of the workers.

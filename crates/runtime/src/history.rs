@@ -75,6 +75,19 @@ impl Slowest {
 }
 
 impl Phases {
+    /// Each phase by its name, and its microseconds.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, u64); 6] {
+        [
+            ("start-delay", self.start_delay.micros),
+            ("alignment", self.alignment.micros),
+            ("cut", self.cut.micros),
+            ("scan", self.scan.micros),
+            ("upload", self.upload.micros),
+            ("record", self.record),
+        ]
+    }
+
     /// The slowest subtask of each phase.
     #[must_use]
     pub fn of<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>, record: u64) -> Phases {

@@ -34,6 +34,7 @@ pub use settings::JobSettings;
 use crate::attempt::Attempt;
 use crate::control::{ToManager, ToWorker};
 use crate::error::{Error, Result};
+use crate::history::Phases;
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
 use crate::whereabouts::Whereabouts;
@@ -178,6 +179,8 @@ pub enum JobEvent {
         duration: Duration,
         /// Bytes written for it.
         bytes: u64,
+        /// Where the time went.
+        phases: Phases,
     },
     /// A checkpoint will not be recorded.
     Aborted {

@@ -20,6 +20,7 @@ pub mod key;
 pub mod layout;
 pub mod manifest;
 mod messagepack;
+pub mod meter;
 #[cfg(feature = "mutations")]
 pub mod mutation;
 pub mod operator;

@@ -14,6 +14,7 @@ mod snapshot;
 mod source_chain;
 mod standing;
 mod step;
+mod tally;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
@@ -41,6 +42,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use tally::Tally;
 
 /// What the subtask does with a source, whatever its type.
 pub trait SourcePort {
@@ -131,6 +133,7 @@ pub(crate) struct Subtask {
     calls: BTreeMap<Ticket, usize>,
     records_in: Rc<Cell<u64>>,
     records_out: Rc<Cell<u64>>,
+    tally: Tally,
 }
 
 impl Subtask {
@@ -186,6 +189,7 @@ impl Subtask {
             calls: BTreeMap::new(),
             records_in,
             records_out,
+            tally: Tally::new(attempt.world.heartbeats.of(id.index).meters().of(id.vertex)),
         })
     }
 
@@ -205,6 +209,7 @@ impl Subtask {
             output.borrow_mut().on_credit(packet.channel.to, bytes);
             return Ok(());
         }
+        self.tally.received(&packet);
         match self.gate.deliver(packet) {
             Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),

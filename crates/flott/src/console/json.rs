@@ -12,7 +12,7 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, st
     match event {
         JobEvent::Started { attempt, .. } => begun(opening, promised, *attempt, status, None),
         JobEvent::Restored { attempt, checkpoint, .. } => begun(opening, promised, *attempt, status, Some(*checkpoint)),
-        JobEvent::Completed { id, mode, duration, bytes } => json!({
+        JobEvent::Completed { id, mode, duration, bytes, .. } => json!({
             "event": "checkpoint", "id": id, "status": "completed", "mode": mode,
             "duration_ms": millis(*duration), "bytes": bytes, "guarantee": promised,
         }),

@@ -96,7 +96,8 @@ fn events_tell_the_attempt_of_the_log_from_the_try_of_the_process_and_times_in_m
     assert_eq!((&started["attempt"], &started["try"], &started["workers"]), (&9.into(), &2.into(), &2.into()));
     assert_eq!(started["checkpoints"]["interval_ms"], 1_000.0);
     let (mode, duration) = (Mode::Aligned, Duration::from_micros(1_500));
-    let completed = of(&JobEvent::Completed { id: CheckpointId(1), mode, duration, bytes: 1 });
+    let completed =
+        of(&JobEvent::Completed { id: CheckpointId(1), mode, duration, bytes: 1, phases: Default::default() });
     assert_eq!(completed["duration_ms"], 1.5);
     assert_eq!(of(&JobEvent::Progress { records_in: 1, records_out: 1 })["skipped"]["a"], 2);
 }
@@ -108,7 +109,7 @@ fn the_progress_line_is_that_of_the_contract() {
     progress.begin(at(0));
     progress.completed(at(7), Duration::from_millis(18));
     let (mode, duration) = (Mode::Aligned, Duration::from_millis(18));
-    let last = CheckpointStatus { id: CheckpointId(42), mode, duration, bytes: 1 };
+    let last = CheckpointStatus { id: CheckpointId(42), mode, duration, bytes: 1, phases: Default::default() };
     let status = Status { records_in: 12_000_000, records_out: 9_000_000, last_checkpoint: Some(last), ..status() };
     assert_eq!(progress.line(at(9), &status, false), None, "it is not time yet");
     let line = progress.line(at(10), &status, false);

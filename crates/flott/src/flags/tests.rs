@@ -41,6 +41,7 @@ fn every_flag_arrives() {
         "--stop-timeout=5s",
         "--work-dir=w",
         "--json",
+        "--metrics=127.0.0.1:0",
     ]);
     let expected = Settings {
         workers: Some(2),
@@ -57,6 +58,7 @@ fn every_flag_arrives() {
         stop_timeout: Some(Duration::from_secs(5)),
         work_dir: Some("w".into()),
         json: Some(true),
+        metrics: Some("127.0.0.1:0".to_owned()),
     };
     assert_eq!(all, expected);
 }

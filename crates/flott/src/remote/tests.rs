@@ -30,10 +30,12 @@ fn what_is_no_request_is_refused_with_the_reason() {
 
 #[test]
 fn the_answer_holds_what_the_status_says() {
-    let mut status = Status::default();
-    status.checkpoint_mode = Some(Mode::AtLeastOnce);
-    status.guarantee = Some(Guarantee::AtLeastOnce);
-    status.checkpoint_interval = Some(Duration::from_micros(1_500));
+    let status = Status {
+        checkpoint_mode: Some(Mode::AtLeastOnce),
+        guarantee: Some(Guarantee::AtLeastOnce),
+        checkpoint_interval: Some(Duration::from_micros(1_500)),
+        ..Status::default()
+    };
     let answer = status_answer("counts", &status, None);
     assert_eq!(answer["checkpoint_mode"], "at-least-once");
     assert_eq!(answer["guarantee"], "at-least-once");

@@ -3,6 +3,7 @@
 use super::outlook::Outlook;
 use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
+use flott_runtime::history::Phases;
 use flott_runtime::job_manager::{JobEvent, Located, Outcome};
 use flott_runtime::operator::try_map::Skipped;
 use std::collections::BTreeMap;
@@ -74,6 +75,8 @@ pub struct CheckpointStatus {
     pub duration: Duration,
     /// Bytes written for it.
     pub bytes: u64,
+    /// Where the time went: of each phase the subtask where it took longest.
+    pub phases: Phases,
 }
 
 /// How a job ended.
@@ -255,11 +258,11 @@ impl Shared {
                 status.begin(*attempt, *workers, Some(*checkpoint));
             }
             JobEvent::Changed { mode, interval } => outlook.changed(*mode, *interval),
-            JobEvent::Completed { id, mode, duration, bytes } => {
+            JobEvent::Completed { id, mode, duration, bytes, phases } => {
                 outlook.completed(*mode);
                 status.completed_checkpoints += 1;
-                let (id, mode, duration, bytes) = (*id, *mode, *duration, *bytes);
-                status.last_checkpoint = Some(CheckpointStatus { id, mode, duration, bytes });
+                let (id, mode, duration, bytes, phases) = (*id, *mode, *duration, *bytes, *phases);
+                status.last_checkpoint = Some(CheckpointStatus { id, mode, duration, bytes, phases });
             }
             JobEvent::Aborted { .. } => status.aborted_checkpoints += 1,
             JobEvent::Restart { restarts, .. } => {

@@ -1,9 +1,9 @@
-//! Connections of the operating system, for connectors' own threads.
+//! Connections of the operating system, for connectors' own threads, and ports to be served by others.
 //!
-//! Everything here blocks, so nothing of it is called on a worker's thread, and nothing connects again by itself.
+//! Connecting and reading block, so nothing of it is called on a worker's thread, and nothing connects again by itself.
 
 use std::io::{self, Read};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 /// How long one address is tried.
@@ -47,5 +47,33 @@ impl Connection {
 impl Read for Connection {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
+    }
+}
+
+/// A port that is taken, not blocking.
+#[derive(Debug)]
+pub struct Listener(TcpListener);
+
+/// Takes a port.
+///
+/// # Errors
+/// As the system says: it is in use, or no address of this machine.
+pub fn listen(address: &str) -> io::Result<Listener> {
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(Listener(listener))
+}
+
+impl Listener {
+    /// Where it is: with port 0, the one that the system chose.
+    #[must_use]
+    pub fn address(&self) -> String {
+        self.0.local_addr().map(|address| address.to_string()).unwrap_or_default()
+    }
+
+    /// For whoever serves it.
+    #[must_use]
+    pub fn into_inner(self) -> TcpListener {
+        self.0
     }
 }

@@ -3,7 +3,7 @@
 
 use super::desk::Cx;
 use super::running::Note;
-use crate::control::Captured;
+use crate::control::{Captured, SubtaskPart};
 use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
@@ -28,18 +28,28 @@ struct Dead {
     workers: u16,
 }
 
-impl Chronicle {
-    pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
-        let record = match &note.tried.outcome {
+impl Note {
+    /// Where the time went, as far as parts arrived.
+    pub(super) fn phases(&self) -> Phases {
+        let record = match &self.tried.outcome {
             Outcome::Completed { acked_at, .. } => {
-                let record = Time::of_millis(note.tried.ended_at).since(Time::of_millis(*acked_at));
+                let record = Time::of_millis(self.tried.ended_at).since(Time::of_millis(*acked_at));
                 u64::try_from(record.as_micros()).unwrap_or(u64::MAX)
             }
             Outcome::Aborted(_) | Outcome::Unknown { .. } => 0,
         };
-        let parts = note.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part));
-        let (captured, phases) = (Captured::of(parts.clone()), Phases::of(parts, record));
-        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases, captured }, cx);
+        Phases::of(self.parts(), record)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = &SubtaskPart> + Clone {
+        self.completed.iter().flat_map(|completed| completed.parts.iter().map(|part| &part.part))
+    }
+}
+
+impl Chronicle {
+    pub(super) fn write(&mut self, note: &Note, workers: u16, cx: &mut Cx<'_>) {
+        let captured = Captured::of(note.parts());
+        self.put(&HistoryEntry { tried: note.tried.clone(), workers, phases: note.phases(), captured }, cx);
     }
 
     /// Looks for checkpoints that the attempt before this one began and whose end it did not live to write down.

@@ -136,17 +136,20 @@ impl Running {
             *bytes = blob_bytes(completed.parts.iter().map(|ack| &ack.part));
         }
         if cx.desk.settings.checkpoints {
+            let note = Note { tried, completed };
+            let tried = &note.tried;
             cx.tell(match &tried.outcome {
                 Ended::Completed { bytes, .. } => JobEvent::Completed {
                     id,
                     mode: tried.barrier.mode,
                     duration: Duration::from_millis(tried.ended_at.saturating_sub(tried.barrier.triggered_at)),
                     bytes: *bytes,
+                    phases: note.phases(),
                 },
                 Ended::Aborted(reason) => JobEvent::Aborted { id, reason: reason.to_string() },
                 Ended::Unknown { reason } => JobEvent::Aborted { id, reason: reason.clone() },
             });
-            self.notes.push(Note { tried, completed });
+            self.notes.push(note);
         }
     }
 

@@ -29,6 +29,8 @@ const CHECKED_RECORDS: usize = 64;
 pub(super) trait OutputPort {
     /// The receiver worked off so many bytes.
     fn on_credit(&mut self, receiver: u16, bytes: usize);
+    /// The credit of the receiver that has least, in bytes.
+    fn least_credit(&self) -> isize;
     /// Sends what has waited for its batch to fill for too long; says when the next one is due.
     ///
     /// # Errors
@@ -244,6 +246,10 @@ impl<T: Record> OutputPort for Output<T> {
         if !had_credit && lane.credit > 0 {
             self.flow.credit_returned();
         }
+    }
+
+    fn least_credit(&self) -> isize {
+        self.lanes.iter().map(|lane| lane.credit).min().unwrap_or_default()
     }
 
     fn send_due(&mut self, now: Time, outbox: &mut Outbox) -> Result<Option<Time>> {

@@ -26,7 +26,7 @@ pub(crate) struct Surroundings<'a> {
 impl Subtask {
     /// Does a bounded amount of work and says when to come again.
     pub(crate) fn step(&mut self, around: &mut Surroundings<'_>) -> Result<Next> {
-        let now = around.clock.now();
+        let (now, sent) = (around.clock.now(), around.outbox.packets.len());
         self.prepare_flow(now, around.segments);
         self.time_out(around.clock, around.outbox)?;
         let mut again = false;
@@ -34,9 +34,11 @@ impl Subtask {
             again = self.work(around.clock, around.outbox)?;
         }
         let mut wake = self.send_due(now, around.outbox)?;
-        again |= self.advance_parts(around.segments, around.clock.now(), around.outbox)?;
+        let ended = around.clock.now();
+        again |= self.advance_parts(around.segments, ended, around.outbox)?;
         self.call_sinks(now, around);
         self.report_commits(around.outbox);
+        self.count_step(now, ended, around.outbox.packets.get(sent..).unwrap_or_default());
         if again {
             return Ok(Next::Now);
         }
