@@ -119,7 +119,7 @@ fn main() -> flott::Result<()> {
         let by_carrier = flights.clone().map(|flight| (flight.carrier, flight.dep_delay));
         let by_tailnum = flights.flat_map(|flight| flight.tailnum.map(|tailnum| (tailnum, flight.dep_delay)));
         count_by("carrier", by_carrier).union(count_by("tailnum", by_tailnum)).sink("out", FileSink::csv(&output));
-        prints_json = std::env::args().any(|word| word == "--json");
+        prints_json = std::env::args_os().any(|word| word == "--json");
     })?;
 
     // With `--json` the standard output belongs to the events.
