@@ -75,7 +75,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let heartbeats = Heartbeats::default();
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
-    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
+    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores: None };
     let entropy = entropy()?;
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);

@@ -7,6 +7,7 @@ use crate::operator::Quantum;
 use crate::plan::Plan;
 use crate::sink::Stdout;
 use crate::source::Threads;
+use crate::state::store::Stores;
 use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -117,4 +118,6 @@ pub struct World {
     pub stdout: Arc<dyn Stdout>,
     /// Where the workers show what they are doing.
     pub heartbeats: Heartbeats,
+    /// Where keyed state lies, if not on the heap.
+    pub stores: Option<Arc<dyn Stores>>,
 }

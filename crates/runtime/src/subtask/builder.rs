@@ -19,13 +19,32 @@ use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
 use crate::state::{
-    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, MapDeclaration, StateBackend,
+    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend,
     TimerDeclaration, TimerState, Value, ValueDeclaration,
 };
+#[cfg(feature = "stored")]
+use crate::state::StoredBackend;
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+
+/// The state of a subtask is on the heap, unless the world has stores.
+#[cfg(feature = "stored")]
+fn backend(attempt: &Attempt, id: SubtaskId, space: KeySpace) -> Result<AnyBackend> {
+    let Some(stores) = &attempt.world.stores else { return Ok(AnyBackend::Heap(HeapBackend::new(space))) };
+    let store = stores.open(attempt.id, id).map_err(|error| Error::failed(error.0).at_subtask(id))?;
+    Ok(AnyBackend::Stored(StoredBackend::new(store, space)))
+}
+
+/// The state of a subtask is on the heap: this build knows no other.
+#[cfg(not(feature = "stored"))]
+fn backend(attempt: &Attempt, _: SubtaskId, space: KeySpace) -> Result<AnyBackend> {
+    match attempt.world.stores {
+        None => Ok(AnyBackend::Heap(HeapBackend::new(space))),
+        Some(_) => Err(Error::refused("this build keeps state on the heap only; build it with the feature `stored`")),
+    }
+}
 
 /// How an outlet finds the receiver of a record: an index among the edge's receivers.
 pub enum Partitioner<T> {
@@ -50,29 +69,30 @@ pub struct SubtaskBuilder {
     pub(super) flow: Rc<Flow>,
     pub(super) outputs: Vec<(u16, Rc<RefCell<dyn OutputPort>>)>,
     pub(super) sinks: Vec<SinkPort>,
-    pub(super) backend: HeapBackend,
+    pub(super) backend: AnyBackend,
     pub(super) timers: Vec<NextTimer>,
     pub(super) records_in: Rc<Cell<u64>>,
     pub(super) records_out: Rc<Cell<u64>>,
 }
 
 impl SubtaskBuilder {
-    pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> SubtaskBuilder {
+    pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> Result<SubtaskBuilder> {
         let space =
             KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
+        let backend = backend(&attempt, id, space)?;
         let heartbeat = attempt.world.heartbeats.of(id.index);
-        SubtaskBuilder {
+        Ok(SubtaskBuilder {
             id,
             attempt,
             waker,
             flow: Rc::new(Flow::of(heartbeat)),
             outputs: Vec::new(),
             sinks: Vec::new(),
-            backend: HeapBackend::new(space),
+            backend,
             timers: Vec::new(),
             records_in: Rc::default(),
             records_out: Rc::default(),
-        }
+        })
     }
 
     /// The subtask that is being built.
@@ -97,7 +117,7 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapValue<K, V>> {
+    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyValue<K, V>> {
         let declared = self.backend.value(ValueDeclaration { name: StateName::new(operator, state) });
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
@@ -106,7 +126,7 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<K, M, V>> {
+    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<K, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: false });
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
@@ -115,7 +135,7 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<u64, M, V>> {
+    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<u64, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: true });
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
@@ -139,7 +159,7 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapList<K, V>> {
+    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyList<K, V>> {
         let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
         declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
     }
@@ -151,9 +171,9 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<HeapTimers<K>> {
+    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<AnyTimers<K>> {
         let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
-        let timers: HeapTimers<K> =
+        let timers: AnyTimers<K> =
             declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));

@@ -130,6 +130,7 @@ impl Job {
                 threads: Arc::new(Nothing),
                 stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
+                stores: None,
             },
         })
     }

@@ -213,6 +213,7 @@ impl Script {
                 threads: Arc::new(Nothing),
                 stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
+                stores: None,
             },
         });
         let clock = VirtualClock::default();
