@@ -35,7 +35,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run tests against real components: `postgres`. Installs what they need, or says how
+    /// Run tests against real components: `postgres`, `rocksdb`. Installs what they need, or says how
     Test {
         /// Which, separated by commas
         #[arg(long, value_delimiter = ',', required = true)]

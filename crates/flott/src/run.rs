@@ -15,6 +15,7 @@ mod printer;
 mod server;
 mod status;
 mod store;
+mod stores;
 mod teller;
 mod watch;
 
@@ -71,11 +72,12 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     }
     // Before anything runs: a port in use is a refusal.
     let exporter = settings.metrics.as_deref().map(Exporter::open).transpose()?;
+    let stores = stores::of(settings, &plan.job)?;
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
-    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores: None };
+    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores };
     let entropy = entropy()?;
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);

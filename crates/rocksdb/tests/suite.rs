@@ -9,7 +9,9 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 static STORES: LazyLock<(tempfile::TempDir, RocksStores)> = LazyLock::new(|| {
-    let directory = tempfile::tempdir().expect("a directory");
+    // Thousands of databases are made and removed here: in memory, where there is such a place.
+    let in_memory = tempfile::tempdir_in("/dev/shm");
+    let directory = in_memory.or_else(|_| tempfile::tempdir()).expect("a directory");
     let stores = RocksStores::new(directory.path(), RocksOptions { memory: 16 << 20, ..RocksOptions::default() });
     (directory, stores)
 });

@@ -31,7 +31,7 @@ use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
 use crate::sink::Token;
 use crate::source::Waker;
-use crate::state::{AnyFailure, SharedTable};
+use crate::state::SharedTable;
 use crate::time::{Clock, Time, Watermark};
 use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
 use gate::{ChannelSite, Gate};
@@ -99,8 +99,6 @@ pub(crate) struct Subtask {
     outputs: Vec<(u16, Rc<RefCell<dyn OutputPort>>)>,
     sinks: Vec<SinkPort>,
     tables: Vec<SharedTable>,
-    /// What user code was not told of the state.
-    state_failure: AnyFailure,
     timers: Vec<builder::NextTimer>,
     flow: Rc<Flow>,
     arrivals: Arrivals,
@@ -159,7 +157,6 @@ impl Subtask {
         let arrivals = Arrivals::restored(channels, floor);
         let SubtaskBuilder { flow, outputs, sinks, backend, timers, records_in, records_out, .. } = builder;
         let tables = crate::state::StateBackend::tables(&backend).to_vec();
-        let state_failure = backend.failure();
         Ok(Subtask {
             id,
             name: vertex.name.as_str().into(),
@@ -170,7 +167,6 @@ impl Subtask {
             outputs,
             sinks,
             tables,
-            state_failure,
             timers,
             flow,
             arrivals,

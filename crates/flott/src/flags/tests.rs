@@ -40,6 +40,8 @@ fn every_flag_arrives() {
         "--overwrite",
         "--stop-timeout=5s",
         "--work-dir=w",
+        "--state-backend=heap",
+        "--state-memory=2GiB",
         "--json",
         "--metrics=127.0.0.1:0",
     ]);
@@ -57,6 +59,8 @@ fn every_flag_arrives() {
         overwrite: Some(true),
         stop_timeout: Some(Duration::from_secs(5)),
         work_dir: Some("w".into()),
+        state_backend: Some(StateBackend::Heap),
+        state_memory: Some(2 << 30),
         json: Some(true),
         metrics: Some("127.0.0.1:0".to_owned()),
     };
@@ -86,6 +90,10 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
         ("--restore=0", "number of a checkpoint"),
         ("--restore=yesterday", "number of a checkpoint"),
         ("--require=at-most-once", "exactly-once"),
+        ("--state-backend=disk", "heap, rocksdb"),
+        ("--state-memory=64", "64MiB"),
+        ("--state-memory=1MiB", "at least 8MiB"),
+        ("--state-memory=99999999999999GiB", "64MiB"),
         ("--stop-timeout=0s", "final checkpoint"),
         ("--stop-timeout=900years", "year"),
     ];

@@ -85,7 +85,7 @@ impl SubtaskBuilder {
             id,
             attempt,
             waker,
-            flow: Rc::new(Flow::of(heartbeat)),
+            flow: Rc::new(Flow::of(heartbeat, backend.failure())),
             outputs: Vec::new(),
             sinks: Vec::new(),
             backend,

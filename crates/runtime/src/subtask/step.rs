@@ -33,7 +33,7 @@ impl Subtask {
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
         }
-        self.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
+        self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
         let mut wake = self.send_due(now, around.outbox)?;
         let ended = around.clock.now();
         again |= self.advance_parts(around.segments, ended, around.outbox)?;

@@ -98,7 +98,7 @@ impl Operator<Keyed<u64, u64>> for Count {
     fn on_record(&mut self, record: Keyed<u64, u64>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let count = self.state.fold(
             record.hash,
-            record.key,
+            &record.key,
             || 0,
             |count| {
                 *count += 1;
