@@ -26,6 +26,10 @@ pub struct Settings {
     pub checkpoint_interval: Option<Duration>,
     /// What to restore; default the latest checkpoint.
     pub restore: Option<Restore>,
+    /// The directory of a savepoint, or of a job, to begin a new incarnation from; instead of `restore`.
+    pub restore_from: Option<String>,
+    /// Go on with the output of the incarnation that `restore_from` is of.
+    pub claim: Option<bool>,
     /// Refuse to run with less.
     pub require: Option<Guarantee>,
     /// A damaged checkpoint ends the job instead of falling back to an older one.
@@ -50,13 +54,20 @@ impl Settings {
     /// These settings, and where they are silent, those of `other`.
     #[must_use]
     pub fn over(self, other: Settings) -> Settings {
+        // One wish: whoever says either overrules both.
+        let (restore, restore_from) = match (self.restore, self.restore_from) {
+            (None, None) => (other.restore, other.restore_from),
+            own => own,
+        };
         Settings {
             workers: self.workers.or(other.workers),
             checkpoint_dir: self.checkpoint_dir.or(other.checkpoint_dir),
             checkpoint_mode: self.checkpoint_mode.or(other.checkpoint_mode),
             alignment_timeout: self.alignment_timeout.or(other.alignment_timeout),
             checkpoint_interval: self.checkpoint_interval.or(other.checkpoint_interval),
-            restore: self.restore.or(other.restore),
+            restore,
+            restore_from,
+            claim: self.claim.or(other.claim),
             require: self.require.or(other.require),
             no_fallback: self.no_fallback.or(other.no_fallback),
             allow_duplicates: self.allow_duplicates.or(other.allow_duplicates),
@@ -77,7 +88,11 @@ impl Settings {
         let alignment = self.alignment_timeout.and_then(|timeout| check_alignment_timeout(timeout).err());
         let directory = self.checkpoint_dir.as_deref().filter(|directory| directory.is_empty());
         let directory = directory.map(|_| "the checkpoint directory is empty".to_owned());
-        [workers, interval, timeout, alignment, directory].into_iter().flatten().collect()
+        let homeless = self.restore_from.is_some() && self.checkpoint_dir.is_none();
+        let homeless = homeless.then(|| "--restore PATH needs a checkpoint directory: add --checkpoint-dir".to_owned());
+        let idle = self.claim == Some(true) && self.restore_from.is_none();
+        let idle = idle.then(|| "--claim goes with --restore PATH alone".to_owned());
+        [workers, interval, timeout, alignment, directory, homeless, idle].into_iter().flatten().collect()
     }
 }
 
@@ -154,13 +169,26 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         .map_err(|error| format!("`{text}` is no duration ({error}); write it as 500ms or 30s"))
 }
 
-pub(crate) fn parse_restore(text: &str) -> Result<Restore, String> {
+/// What `--restore` names.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Wanted {
+    /// Something of the job's own log.
+    Own(Restore),
+    /// A directory.
+    From(String),
+}
+
+pub(crate) fn parse_restore(text: &str) -> Result<Wanted, String> {
     match text {
-        "latest" => Ok(Restore::Latest),
-        "none" => Ok(Restore::None),
+        "latest" => Ok(Wanted::Own(Restore::Latest)),
+        "none" => Ok(Wanted::Own(Restore::None)),
+        _ if text.contains('/') => Ok(Wanted::From(text.to_owned())),
         _ => match text.parse() {
-            Ok(id @ 1..) => Ok(Restore::Id(CheckpointId(id))),
-            _ => Err(format!("`{text}` is neither `latest`, `none`, nor the number of a checkpoint (1 or more)")),
+            Ok(id @ 1..) => Ok(Wanted::Own(Restore::Id(CheckpointId(id)))),
+            _ => Err(format!(
+                "`{text}` is neither `latest`, `none`, nor the number of a checkpoint (1 or more), nor the path of a savepoint, \
+                 which has a `/` in it, as ./savepoint"
+            )),
         },
     }
 }

@@ -56,6 +56,8 @@ pub struct Restore {
     pub manifests: BTreeMap<CheckpointId, RestoredManifest>,
     /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
     pub same_topology: bool,
+    /// Pending output that it lists is committed: it is of this job's own log, or the user has said so (`--claim`).
+    pub commits: bool,
 }
 
 /// What a worker needs of a manifest.

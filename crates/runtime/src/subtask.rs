@@ -121,6 +121,8 @@ pub(crate) struct Subtask {
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
     stopped: bool,
+    /// A source that gives out nothing more, and ends as soon as it may.
+    draining: bool,
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
     watermark: Watermark,
@@ -181,6 +183,7 @@ impl Subtask {
             restored_tokens: BTreeMap::new(),
             ended: false,
             stopped: false,
+            draining: false,
             source_wait: None,
             watermark: Watermark::default(),
             first_seen: None,
@@ -326,6 +329,14 @@ impl Subtask {
         }
         self.restored_tokens = BTreeMap::new();
         Ok(())
+    }
+
+    /// A source ends where it is; told again, one that has ended says so again.
+    pub(crate) fn drain(&mut self, outbox: &mut Outbox) {
+        self.draining = self.is_source;
+        if self.is_source && self.ended {
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
     }
 
     /// A blocking call came back; false if it was not this subtask's.

@@ -77,6 +77,7 @@ fn further_attempt(
         restored_from: Some(newest.id),
         next_id,
         began: None,
+        savepoint: None,
     };
     create(storage, layout::slot(Slot(attempt.0)), LogEntry::Start(start).encode().into());
     let mut recorded = Vec::new();

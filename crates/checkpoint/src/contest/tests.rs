@@ -23,6 +23,7 @@ impl Log {
             restored_from: from.map(CheckpointId),
             next_id: CheckpointId(next),
             began: began.then_some(incarnation),
+            savepoint: None,
         };
         self.0.insert(Slot(slot), Ok(LogEntry::Start(start)));
         self

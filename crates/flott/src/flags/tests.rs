@@ -40,6 +40,7 @@ fn every_flag_arrives() {
         "--overwrite",
         "--stop-timeout=5s",
         "--work-dir=w",
+        "--claim",
         "--json",
         "--metrics=127.0.0.1:0",
     ]);
@@ -49,7 +50,9 @@ fn every_flag_arrives() {
         checkpoint_mode: Some(Mode::StopTheWorld),
         alignment_timeout: Some(Duration::from_millis(1_500)),
         checkpoint_interval: Some(Duration::from_millis(250)),
-        restore: Some(Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore: Some(flott_checkpoint::Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore_from: None,
+        claim: Some(true),
         require: Some(Guarantee::ExactlyOnce),
         no_fallback: Some(true),
         allow_duplicates: Some(true),

@@ -76,6 +76,7 @@ impl SampleJob {
             restored_from,
             next_id: CheckpointId(self.next_id),
             began: (self.next_slot == 1).then_some(INCARNATION),
+            savepoint: None,
         });
         self.append(&entry).await;
         self.attempt

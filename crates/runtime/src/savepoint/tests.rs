@@ -1,0 +1,1 @@
+//! Copying a savepoint, and finding it again.
