@@ -196,6 +196,7 @@ impl Commands {
     /// # Errors
     /// As [`JobHandle::savepoint`].
     pub fn savepoint(&self, directory: impl Into<String>) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
         let (commands, directory) = (self.clone(), directory.into());
         self.block_on(async move {
             let _busy = commands.shared.busy().await;
@@ -208,6 +209,7 @@ impl Commands {
     /// # Errors
     /// As [`JobHandle::stop_with_savepoint`].
     pub fn stop_with_savepoint(&self, directory: impl Into<String>, drain: bool) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
         let (commands, directory) = (self.clone(), directory.into());
         self.block_on(async move { commands.end_with_savepoint(&directory, drain).await })
     }

@@ -135,8 +135,7 @@ fn compare(storage: &Storage, recorded: &[CheckpointEntry]) -> Checked {
             continue;
         };
         let chain = Chain::read(storage, &entry).ok();
-        let is_savepoint = chain.as_ref().is_some_and(|chain| chain.top().kind == Kind::Savepoint);
-        if is_savepoint || recorded.contains(&entry) {
+        if recorded.contains(&entry) {
             needed.insert(layout::slot(slot));
             needed.extend(chain.iter().flat_map(Chain::paths));
         }

@@ -111,7 +111,7 @@ impl Run {
             manifests.insert(*id, RestoredManifest { vertex_of: vertex_of.clone(), parts: parts.clone() });
         }
         let (checkpoint, _) = self.completed.last()?;
-        Some((Restore { checkpoint: *checkpoint, manifests, same_topology: true }, self.storage.clone()))
+        Some((Restore { checkpoint: *checkpoint, manifests, same_topology: true, commits: true }, self.storage.clone()))
     }
 }
 
