@@ -92,7 +92,10 @@ impl Settings {
         let homeless = homeless.then(|| "--restore PATH needs a checkpoint directory: add --checkpoint-dir".to_owned());
         let idle = self.claim == Some(true) && self.restore_from.is_none();
         let idle = idle.then(|| "--claim goes with --restore PATH alone".to_owned());
-        [workers, interval, timeout, alignment, directory, homeless, idle].into_iter().flatten().collect()
+        let both = self.claim == Some(true) && self.overwrite == Some(true);
+        let both =
+            both.then(|| "--claim goes on with earlier output and --overwrite removes it: choose one".to_owned());
+        [workers, interval, timeout, alignment, directory, homeless, idle, both].into_iter().flatten().collect()
     }
 }
 

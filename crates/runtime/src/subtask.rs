@@ -407,8 +407,8 @@ impl Subtask {
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
-            let is_restored = self.attempt.restore.is_some();
-            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored));
+            let is_restored = self.attempt.restore.as_ref().is_some_and(|restore| restore.own);
+            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored, &self.attempt.adopted));
         }
     }
 

@@ -9,7 +9,7 @@ use super::{Outcome, check_required, promises, shape};
 use crate::attempt::{Attempt, Claim as SinkClaim, Restore, RestoredManifest};
 use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket, elsewhere};
-use crate::manifest::{BaseEntry, Manifest};
+use crate::manifest::{AdoptedLife, BaseEntry, Manifest};
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -129,6 +129,7 @@ impl Planning {
             checkpoint: manifest.id,
             manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, self.restored(manifest))).collect(),
             same_topology,
+            own: self.elsewhere.is_none(),
             commits: claim.start.savepoint.as_ref().is_none_or(|savepoint| savepoint.claim),
         });
         let mut lineage = self.lineage(&claim, top, inherited);
@@ -137,7 +138,8 @@ impl Planning {
         let own = top.filter(|_| self.elsewhere.is_none());
         let overwrite = cx.desk.settings.overwrite || own.is_some_and(|manifest| manifest.takes_over);
         let claims = (claim.restore.is_none() || overwrite).then_some(SinkClaim { overwrite });
-        let attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
+        let mut attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
+        attempt.adopted = adopted(&claim, top);
         Ok(Ready { attempt: Arc::new(attempt), lineage })
     }
 
@@ -218,6 +220,7 @@ fn attempt(
         first_checkpoint,
         restore,
         claim,
+        adopted: Vec::new(),
         options: cx.desk.settings.worker,
         world: cx.desk.world.clone(),
     }
@@ -232,6 +235,19 @@ fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
     }
     let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
     if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
+}
+
+/// Whose output this incarnation goes on with: what the manifest says and, of a claimed savepoint, that of its own.
+fn adopted(claim: &Claim, top: Option<&Manifest>) -> Vec<AdoptedLife> {
+    let mut adopted = top.map(|manifest| manifest.adopted.clone()).unwrap_or_default();
+    match (&claim.start.savepoint, top) {
+        (Some(savepoint), Some(manifest)) if savepoint.claim => {
+            adopted.push(AdoptedLife { incarnation: manifest.incarnation.clone(), up_to: manifest.id });
+        }
+        (Some(_), _) => adopted.clear(),
+        (None, _) => {}
+    }
+    adopted
 }
 
 /// The incarnation that the manifest must be of; of a savepoint's only the key seed and the key groups are kept (R3), and

@@ -132,7 +132,11 @@ fn a_savepoint_that_is_missing_or_damaged_is_not_fallen_back_from() {
     let path = elsewhere(PLACE, "manifests/5-1.json");
     for damage in [true, false] {
         let (store, from) = savepoint(40);
-        if damage { store.damage(&path) } else { store.remove(&path) }
+        if damage {
+            store.damage(&path)
+        } else {
+            store.remove(&path)
+        }
         let mut rig = Rig::new(&store, 41);
         rig.manager.begin_with(from);
         let Outcome::Failed(error) = rig.run() else { panic!("it ran") };
