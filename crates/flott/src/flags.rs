@@ -39,6 +39,9 @@ pub(crate) struct Flags {
     /// With --restore PATH: commit output that is pending there, and go on with output that is committed
     #[arg(long, env = "FLOTT_CLAIM", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     claim: bool,
+    /// Check everything about what would be restored, start nothing and write nothing
+    #[arg(long, env = "FLOTT_DRY_RUN", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    dry_run: bool,
     /// Refuse to run with less than exactly-once or at-least-once
     #[arg(long, env = "FLOTT_REQUIRE", value_name = "GUARANTEE", value_parser = parse_require)]
     require: Option<Guarantee>,
@@ -167,6 +170,7 @@ impl From<Flags> for Settings {
             restore,
             restore_from,
             claim: switch(flags.claim),
+            dry_run: switch(flags.dry_run),
             require: flags.require,
             no_fallback: switch(flags.no_fallback),
             allow_duplicates: switch(flags.allow_duplicates),

@@ -7,6 +7,7 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod dry_run;
 mod metrics;
 mod outlook;
 mod ports;
@@ -20,6 +21,7 @@ mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use dry_run::dry_run;
 pub(crate) use outlook::Outlook;
 pub(crate) use savepoint::Target;
 #[cfg(unix)]

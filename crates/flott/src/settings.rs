@@ -30,6 +30,8 @@ pub struct Settings {
     pub restore_from: Option<String>,
     /// Go on with the output of the incarnation that `restore_from` is of.
     pub claim: Option<bool>,
+    /// Check what would be restored, and start nothing.
+    pub dry_run: Option<bool>,
     /// Refuse to run with less.
     pub require: Option<Guarantee>,
     /// A damaged checkpoint ends the job instead of falling back to an older one.
@@ -68,6 +70,7 @@ impl Settings {
             restore,
             restore_from,
             claim: self.claim.or(other.claim),
+            dry_run: self.dry_run.or(other.dry_run),
             require: self.require.or(other.require),
             no_fallback: self.no_fallback.or(other.no_fallback),
             allow_duplicates: self.allow_duplicates.or(other.allow_duplicates),

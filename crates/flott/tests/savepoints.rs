@@ -170,3 +170,113 @@ fn a_crash_before_the_first_checkpoint_after_a_savepoint_begins_from_it_again() 
         second.must_verify();
     }
 }
+
+/// All files below a directory, with their bytes.
+fn snapshot(directory: &Path) -> std::collections::BTreeMap<PathBuf, Vec<u8>> {
+    let (mut open, mut files) = (vec![directory.to_owned()], std::collections::BTreeMap::new());
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.path().is_dir() {
+                true => open.push(entry.path()),
+                false => drop(files.insert(entry.path(), fs::read(entry.path()).expect("read"))),
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn a_claimed_savepoint_goes_on_in_the_same_output_but_not_past_what_is_later() {
+    let (first, second, (_dir, shelf)) = (Site::new(), Site::new(), shelf());
+    let (mut job, socket) = running(&first);
+    savepoint(&socket, &shelf.join("early"), false, false).expect("it is taken");
+    let taken = job.completed();
+    job.await_checkpoints(taken + 2);
+    savepoint(&socket, &shelf.join("last"), true, false).expect("it is taken");
+    job.must_end_with(0);
+    let output = text(&first.output());
+    let next = |name: &str, more: &[&str]| {
+        let site = second.job_to(&output);
+        site.with(&["--restore", &text(&shelf.join(name))]).with(more)
+    };
+    let mut foreign = next("last", &[]).start();
+    foreign.must_end_with(2);
+    assert!(foreign.stderr().contains("output of an earlier job"), "{}", foreign.stderr());
+    let mut early = next("early", &["--claim"]).start();
+    early.must_end_with(2);
+    assert!(early.stderr().contains("later than what is restored"), "{}", early.stderr());
+    // A kill right after its tokens are committed: the claim is in the log.
+    next("last", &["--claim"]).crash_at("AfterManifest").start().must_crash();
+    second.job_to(&output).start().must_end_with(0);
+    first.must_hold_one_run();
+    second.must_verify();
+    // A third life goes on after the second: it knows of the first.
+    let third = Site::new();
+    let from = text(&second.checkpoints());
+    let mut job = third.job_to(&output).with(&["--restore", &from, "--claim"]).start();
+    job.must_end_with(0);
+    first.must_hold_one_run();
+}
+
+#[test]
+fn pending_output_of_a_savepoint_is_committed_with_a_claim_alone() {
+    for claim in [false, true] {
+        let (first, second, (_dir, shelf)) = (Site::new(), Site::new(), shelf());
+        // It dies when the savepoint is complete, and the checkpoint it is a copy of is recorded; then its output is taken
+        // back to what a kill before the commits would have left.
+        let mut job = first.job().rate(SLOW).crash_at("AfterLogSlot").start();
+        job.must_crash();
+        let pending = fs::read_dir(first.output()).expect("listed").flatten();
+        let pending = pending.filter(|entry| entry.file_name().to_string_lossy().starts_with(".part")).count();
+        assert!(pending > 0 && first.committed().is_empty(), "it was killed before its commits");
+        let from = text(&first.checkpoints());
+        let output = text(&first.output());
+        let next = second.job_to(&output).with(&["--restore", &from]);
+        let mut next = if claim { next.with(&["--claim"]) } else { next }.start();
+        next.must_end_with(0);
+        let rows: u64 = first.committed().values().sum();
+        match claim {
+            true => first.must_hold_one_run(),
+            false => assert!(rows < ALL_LINES, "{rows}: the pending output of another life was touched"),
+        }
+        drop(shelf);
+    }
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_restored_and_writes_not_a_byte() {
+    let (first, second, (_dir, shelf)) = (Site::new(), Site::new(), shelf());
+    let (mut job, socket) = running(&first);
+    savepoint(&socket, &shelf.join("one"), true, false).expect("it is taken");
+    job.must_end_with(0);
+    let from = text(&shelf.join("one"));
+    let before = (snapshot(&shelf), snapshot(&first.checkpoints()), snapshot(&first.output()));
+    let mut look = second.job().with(&["--restore", &from, "--dry-run"]).start();
+    look.must_end_with(0);
+    let said = look.events_of("dry-run").pop().expect("it says what");
+    assert_eq!(
+        (&said["restores"]["begins_incarnation"], &said["restores"]["from"]),
+        (&true.into(), &from.clone().into())
+    );
+    assert!(!second.checkpoints().exists() && !second.output().exists(), "it wrote something");
+    // The same of the job's own log.
+    let mut own = first.job().with(&["--dry-run"]).start();
+    own.must_end_with(0);
+    assert_eq!(own.events_of("dry-run")[0]["restores"]["begins_incarnation"], false);
+    let mut foreign = second.job_to(&text(&first.output())).with(&["--restore", &from, "--dry-run"]).start();
+    foreign.must_end_with(2);
+    assert!(foreign.stderr().contains("output of an earlier job"), "{}", foreign.stderr());
+    second.job_to(&text(&first.output())).with(&["--restore", &from, "--dry-run", "--claim"]).start().must_end_with(0);
+    let mut workers = second.job().with(&["--restore", &from, "--dry-run", "--require", "exactly-once"]).start();
+    workers.must_end_with(0);
+    assert_eq!((snapshot(&shelf), snapshot(&first.checkpoints()), snapshot(&first.output())), before);
+    let segment = snapshot(&shelf).into_keys().find(|path| path.extension().is_some_and(|e| e == "seg")).expect("one");
+    let mut bytes = fs::read(&segment).expect("read");
+    bytes[9] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+    let mut damaged = second.job().with(&["--restore", &from, "--dry-run"]).start();
+    damaged.must_end_with(4);
+    assert!(damaged.stderr().contains(".seg"), "{}", damaged.stderr());
+    let mut nothing = second.job().with(&["--dry-run", "--restore", "/nowhere/at/all"]).start();
+    nothing.must_end_with(2);
+}

@@ -11,6 +11,7 @@ mod contesting;
 mod coordinating;
 mod desk;
 mod doubt;
+mod dry_run;
 mod gatherer;
 mod lineage;
 mod locating;
@@ -27,6 +28,7 @@ mod shape;
 mod tests;
 
 pub use desk::Entropy;
+pub use dry_run::check_restore;
 pub use machine::JobManager;
 pub use promises::{check_required, promises};
 pub use settings::JobSettings;

@@ -5,12 +5,13 @@
 //! entry of the log, `savepoint.json`, which names the manifest and its checksum. A directory without it is no savepoint.
 //! Every byte is compared with its checksum while it is copied. Names are relative: the directory may be moved.
 
+use crate::control::BlobRef;
 use crate::envelope::{from_hex, hex};
 use crate::error::{Error, Result};
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
-use crate::manifest::Manifest;
+use crate::manifest::{BaseEntry, Manifest};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, LogEntry, Savepoint, Slot};
 use std::future::Future;
@@ -68,7 +69,7 @@ pub async fn copy(from: &impl Serve, to: &impl Serve, id: CheckpointId) -> Resul
         return Err(Error::failed(what).hint("restore from the job's own checkpoint directory"));
     }
     for (path, blob) in manifest.blobs() {
-        copy_blob(from, to, path, blob.length, &blob.checksum).await?;
+        copy_blob(from, to, path, blob).await?;
     }
     create(to, &entry.manifest, bytes).await?;
     let total = manifest.bytes();
@@ -120,6 +121,58 @@ async fn newest(storage: &impl Serve, location: &str) -> Result<CheckpointEntry>
     Err(Error::refused(format!("there is no savepoint and no checkpoint in {location}: {what}")))
 }
 
+/// What a process of the job would restore from its own log (L3): what the head says, or the checkpoint that is named.
+/// `None`: nothing, the job would begin anew. `Err` in the answer: a savepoint that lies elsewhere.
+///
+/// # Errors
+/// `Unusable` if the log is damaged or has no such checkpoint.
+pub async fn what_the_log_says(
+    storage: &impl Serve,
+    id: Option<CheckpointId>,
+) -> Result<Option<Result<CheckpointEntry, Savepoint>>> {
+    let unusable = |error: Error| Error::unusable(error.to_string());
+    if let Some(id) = id {
+        return entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable);
+    }
+    let Some(head) = slots(storage).await?.pop() else { return Ok(None) };
+    match log_entry(storage, head).await? {
+        Some(Ok(LogEntry::Checkpoint(entry))) => Ok(Some(Ok(entry))),
+        Some(Ok(LogEntry::Start(start))) => match (start.restored_from, start.savepoint) {
+            (Some(id), _) => entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable),
+            (None, savepoint) => Ok(savepoint.map(Err)),
+        },
+        Some(Err(what)) => Err(Error::unusable(format!("{} is unusable: {what}", layout::slot(head)))),
+        None => Ok(None),
+    }
+}
+
+/// Reads a checkpoint and all that it builds on, every byte, and compares it with its checksums. Gives back its manifests,
+/// the newest first.
+///
+/// # Errors
+/// `Unusable`, naming what is missing or damaged.
+pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
+    let (mut manifests, mut next) = (Vec::new(), Some(top));
+    while let Some(entry) = next {
+        let path = entry.path();
+        let unusable = |what: &str| Error::unusable(format!("{path} {what}")).at_checkpoint(entry.id);
+        let bytes = read(storage, &path).await?.ok_or_else(|| unusable("is missing"))?;
+        if Manifest::checksum(&bytes) != entry.checksum {
+            return Err(unusable("is damaged: its checksum is not the one that was recorded"));
+        }
+        let manifest = Manifest::decode(&path, &bytes)?;
+        for (path, blob) in manifest.blobs() {
+            read_blob(storage, None::<&StorageServer>, path, blob)
+                .await
+                .map_err(|error| error.at_checkpoint(entry.id))?;
+        }
+        // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
+        next = manifest.base;
+        manifests.push(manifest);
+    }
+    Ok(manifests)
+}
+
 async fn entry_of(storage: &impl Serve, id: CheckpointId) -> Result<CheckpointEntry> {
     for slot in slots(storage).await?.into_iter().rev() {
         match log_entry(storage, slot).await? {
@@ -154,36 +207,39 @@ async fn manifest_of(storage: &impl Serve, entry: &CheckpointEntry) -> Result<By
     }
 }
 
-/// Piece by piece, so that memory stays flat.
-async fn copy_blob(from: &impl Serve, to: &impl Serve, path: &str, length: u64, checksum: &str) -> Result<()> {
+async fn copy_blob(from: &impl Serve, to: &impl Serve, path: &str, blob: &BlobRef) -> Result<()> {
+    match read_blob(from, Some(to), path, blob).await {
+        Ok(()) => done(to.serve(StorageRequest::Finish { path: path.to_owned() }).await),
+        Err(error) => {
+            let _ = to.serve(StorageRequest::Discard { path: path.to_owned() }).await;
+            Err(error)
+        }
+    }
+}
+
+/// Piece by piece, so that memory stays flat; appends each to the same path in `to`, if there is one.
+async fn read_blob<F: Serve, T: Serve>(from: &F, to: Option<&T>, path: &str, blob: &BlobRef) -> Result<()> {
     let (mut hash, mut at) = (Xxh3Default::new(), 0);
-    while at < length {
-        let end = at.saturating_add(PIECE).min(length);
+    while at < blob.length {
+        let end = at.saturating_add(PIECE).min(blob.length);
         let request = StorageRequest::Read { path: path.to_owned(), range: Some(at..end) };
         let bytes = match from.serve(request).await {
             StorageReply::Read(bytes) if bytes.len() as u64 == end - at => bytes,
             StorageReply::Read(_) | StorageReply::NotFound => {
-                discard(to, path).await;
                 return Err(Error::unusable(format!("{path} is missing or too short")));
             }
-            other => {
-                discard(to, path).await;
-                return Err(Error::failed(why(other)));
-            }
+            other => return Err(Error::failed(why(other))),
         };
         hash.update(&bytes);
-        done(to.serve(StorageRequest::Append { path: path.to_owned(), bytes }).await)?;
+        if let Some(to) = to {
+            done(to.serve(StorageRequest::Append { path: path.to_owned(), bytes }).await)?;
+        }
         at = end;
     }
-    if hex(hash.digest()) != checksum {
-        discard(to, path).await;
-        return Err(Error::unusable(format!("{path} was changed after it was written: its checksum is wrong")));
+    if hex(hash.digest()) == blob.checksum {
+        return Ok(());
     }
-    done(to.serve(StorageRequest::Finish { path: path.to_owned() }).await)
-}
-
-async fn discard(to: &impl Serve, path: &str) {
-    let _ = to.serve(StorageRequest::Discard { path: path.to_owned() }).await;
+    Err(Error::unusable(format!("{path} was changed after it was written: its checksum is wrong")))
 }
 
 /// Nobody else writes here: what exists is what an unknown outcome wrote.

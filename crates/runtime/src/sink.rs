@@ -200,6 +200,11 @@ pub trait Committer: Send + Sync {
             .hint("leave out --claim, and write to a target of its own"))
     }
 
+    /// Whether [`Committer::claim`] and [`Committer::adopt`] only look and change nothing outside: then a dry run asks them.
+    fn claims_by_looking(&self) -> bool {
+        false
+    }
+
     /// Removes output of other incarnations; after the first commit, subtask 0 alone, only with `--overwrite`.
     ///
     /// # Errors

@@ -41,6 +41,7 @@ fn every_flag_arrives() {
         "--stop-timeout=5s",
         "--work-dir=w",
         "--claim",
+        "--dry-run",
         "--json",
         "--metrics=127.0.0.1:0",
     ]);
@@ -53,6 +54,7 @@ fn every_flag_arrives() {
         restore: Some(flott_checkpoint::Restore::Id(flott_checkpoint::CheckpointId(7))),
         restore_from: None,
         claim: Some(true),
+        dry_run: Some(true),
         require: Some(Guarantee::ExactlyOnce),
         no_fallback: Some(true),
         allow_duplicates: Some(true),

@@ -238,6 +238,10 @@ impl Committer for FileCommitter {
         }
     }
 
+    fn claims_by_looking(&self) -> bool {
+        true
+    }
+
     fn overwrite_foreign(&self) -> Result<()> {
         for (name, parsed) in self.parts()? {
             if parsed.is_foreign_to(&self.owner) {

@@ -254,6 +254,10 @@ impl<T: Record> Committer for MemoryCommitter<T> {
         }
     }
 
+    fn claims_by_looking(&self) -> bool {
+        true
+    }
+
     fn overwrite_foreign(&self) -> Result<()> {
         let mut output = self.output.lock();
         output.epochs.retain(|_, (epoch, _)| !self.is_foreign(epoch));

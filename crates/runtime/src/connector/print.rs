@@ -100,6 +100,10 @@ impl Committer for PrintFlusher {
         Ok(())
     }
 
+    fn claims_by_looking(&self) -> bool {
+        true
+    }
+
     fn overwrite_foreign(&self) -> Result<()> {
         Ok(())
     }
