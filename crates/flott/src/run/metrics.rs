@@ -11,7 +11,7 @@ use flott_runtime::io::net::listen;
 use flott_runtime::meter::Reading;
 use flott_runtime::plan::Plan;
 use flott_runtime::time::{Clock, Time};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,7 +148,7 @@ const OF_SUBTASKS: [OfSubtask; 10] = [
 ];
 
 /// The text format of Prometheus, version 0.0.4.
-fn exposition(job: &str, vertices: &[&str], meters: &[BTreeMap<u16, Reading>], status: &Status, now: Time) -> String {
+fn exposition(job: &str, vertices: &[&str], meters: &[LiteMap<u16, Reading>], status: &Status, now: Time) -> String {
     let (mut text, job) = (String::new(), label(job));
     for (name, kind, help, value) in OF_SUBTASKS {
         head(&mut text, name, kind, help);
