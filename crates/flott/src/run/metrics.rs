@@ -4,6 +4,7 @@
 //! bounded time; the job does not notice.
 
 use super::status::{CheckpointStatus, Shared, Status};
+use super::task::task;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::clock::SystemClock;
@@ -65,7 +66,7 @@ impl Exporter {
         let _inside = runtime.enter();
         let listener = TcpListener::from_std(self.0.into_inner())
             .map_err(|error| Error::failed(format!("metrics cannot be served: {error}")))?;
-        runtime.spawn(serve(listener, Arc::new(numbers)));
+        runtime.spawn(task(serve(listener, Arc::new(numbers))));
         Ok(address)
     }
 }
@@ -77,10 +78,10 @@ async fn serve(listener: TcpListener, numbers: Arc<Numbers>) {
         match listener.accept().await {
             Ok((client, _)) => {
                 let numbers = Arc::clone(&numbers);
-                tokio::spawn(async move {
+                tokio::spawn(task(async move {
                     let _ = timeout(PATIENCE, answer(client, &numbers)).await;
                     drop(place);
-                });
+                }));
             }
             Err(_) => tokio::time::sleep(BETWEEN_TRIES).await,
         }
