@@ -155,12 +155,12 @@ impl JobHandle {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let _inside = runtime.enter();
         let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
-        runtime.spawn(crate::run::serve(listener, job.into(), self.commands()));
+        runtime.spawn(crate::run::task(crate::run::serve(listener, job.into(), self.commands())));
         Ok(())
     }
 
     /// Runs something beside the job, until the job's I/O threads end.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: crate::run::Task) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
         }
@@ -217,9 +217,9 @@ impl Commands {
     /// Runs something on the job's I/O threads, also from inside of another runtime.
     fn block_on<T: Send + 'static>(&self, task: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
         let (done, answer) = std::sync::mpsc::channel();
-        self.io.spawn(async move {
+        self.io.spawn(crate::run::task(async move {
             let _ = done.send(task.await);
-        });
+        }));
         answer.recv().unwrap_or_else(|_| Err(Error::failed("the job is gone")))
     }
 

@@ -17,6 +17,7 @@ mod savepoint;
 mod server;
 mod status;
 mod store;
+mod task;
 mod teller;
 mod watch;
 
@@ -50,6 +51,7 @@ use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
+pub(crate) use task::{Task, task};
 use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;
@@ -114,7 +116,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         teller,
         patience,
     };
-    runtime.spawn(driver.drive());
+    runtime.spawn(task(driver.drive()));
     let commands = Commands::new(events, shared, beside, io);
     Ok(JobHandle::new(runtime, commands, metrics))
 }

@@ -9,7 +9,7 @@ use crate::plan::Plan;
 use crate::sink::Stdout;
 use crate::source::Threads;
 use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ pub struct Restore {
     /// The checkpoint.
     pub checkpoint: CheckpointId,
     /// By checkpoint id: the one to restore and all bases that it leans on.
-    pub manifests: BTreeMap<CheckpointId, RestoredManifest>,
+    pub manifests: LiteMap<CheckpointId, RestoredManifest>,
     /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
     pub same_topology: bool,
     /// It is of this incarnation's own log, not a savepoint with which the incarnation begins.
@@ -69,9 +69,9 @@ pub struct Restore {
 #[derive(Clone, Debug)]
 pub struct RestoredManifest {
     /// By operator name, as the manifest has it: the vertex it ran in then.
-    pub vertex_of: BTreeMap<String, u16>,
+    pub vertex_of: LiteMap<String, u16>,
     /// All parts.
-    pub parts: BTreeMap<SubtaskId, SubtaskPart>,
+    pub parts: LiteMap<SubtaskId, SubtaskPart>,
 }
 
 /// Sizes and times of a worker. Defaults as in the contracts.

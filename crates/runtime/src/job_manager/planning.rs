@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket, elsewhere};
 use crate::manifest::{AdoptedLife, BaseEntry, Manifest};
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::Arc;
 
 /// A restore being planned.
@@ -20,7 +20,7 @@ pub(super) struct Planning {
     /// Where the manifests and all that they name are, if not in the job's own directory.
     elsewhere: Option<String>,
     /// Read and verified so far, with what named them.
-    manifests: BTreeMap<CheckpointId, (BaseEntry, Manifest)>,
+    manifests: LiteMap<CheckpointId, (BaseEntry, Manifest)>,
     reading: Option<(Ticket, BaseEntry)>,
 }
 
@@ -49,7 +49,7 @@ impl Planning {
         let savepoint = claim.start.savepoint.as_ref();
         let top = own.or(savepoint.map(|at| BaseEntry { id: at.id, attempt: at.attempt, checksum: at.checksum }));
         let elsewhere = savepoint.map(|savepoint| savepoint.location.clone());
-        let mut planning = Planning { claim, elsewhere, manifests: BTreeMap::new(), reading: None };
+        let mut planning = Planning { claim, elsewhere, manifests: LiteMap::new_vec(), reading: None };
         let planned = match top {
             Some(top) => planning.read(top, cx),
             None => planning.ready(cx),
@@ -115,7 +115,7 @@ impl Planning {
         let claim = self.claim.clone();
         let settings = &cx.desk.settings;
         // What it builds on is older.
-        let top = self.manifests.last_key_value().map(|(_, (_, manifest))| manifest);
+        let top = self.manifests.last().map(|(_, (_, manifest))| manifest);
         let workers = shape::workers(settings, top)?;
         let inherited = inherited(&claim, top, cx);
         check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
@@ -147,7 +147,7 @@ impl Planning {
     fn restored(&self, manifest: &Manifest) -> RestoredManifest {
         let mut restored = manifest.restored();
         if let Some(location) = &self.elsewhere {
-            let segments = restored.parts.values_mut().filter_map(|part| part.segment.as_mut());
+            let segments = restored.parts.iter_mut().map(|(_, part)| part).filter_map(|part| part.segment.as_mut());
             segments.for_each(|blob| blob.path = elsewhere(location, &blob.path));
         }
         restored
