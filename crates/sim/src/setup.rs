@@ -90,7 +90,9 @@ impl Setup {
         let heal_at = BEGIN.after(trouble);
         let in_flight = modes.iter().any(|mode| mode.acts_on_arrival());
         // Broken rules are looked for in the runs in which they were noticed first.
-        let rescales = !in_flight && job.shape != Shape::Broadcast && mutation.is_none();
+        let rescales = !in_flight
+            && job.shape != Shape::Broadcast
+            && mutation.is_none_or(|mutation| mutation == Mutation::GroupsLeftBehind);
         let rescales = rescales.then(|| Random::new(seed ^ RESCALES));
         Setup { rescales, seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
     }

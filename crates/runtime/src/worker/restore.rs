@@ -169,6 +169,10 @@ impl Restoring {
 
     /// The workers of a checkpoint that held the key groups of this one.
     fn holders(&self, manifest: &RestoredManifest) -> Range<u16> {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::GroupsLeftBehind) {
+            return self.worker..self.worker + 1;
+        }
         owners(&KeySpace::of_attempt(&self.attempt, self.worker).owned, self.attempt.key_groups, manifest.workers())
     }
 
