@@ -16,15 +16,15 @@ use crate::key::{KeySpace, group_range, owner_of_name, owners, writer_name};
 use crate::messagepack;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
-use crate::segment::StateKind;
-use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
+use crate::segment::{Apply, BlockEntry, Footer, StateKind, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
 use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
 use in_flight::InFlight;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use litemap::LiteMap;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -40,9 +40,9 @@ pub(super) struct Restoring {
     next_ticket: u64,
     begun: bool,
     /// Footers by path, once read.
-    footers: BTreeMap<String, Footer>,
+    footers: LiteMap<String, Footer>,
     /// Footers to read: the file, and the bytes from its end that are being asked for.
-    asked_footers: BTreeMap<Ticket, (BlobRef, u64)>,
+    asked_footers: LiteMap<Ticket, (BlobRef, u64)>,
     /// Footers to ask for when there is room: not yet asked for, or longer than the first read.
     waiting_footers: VecDeque<(BlobRef, u64)>,
     /// Set once all footers are in.
@@ -54,7 +54,7 @@ pub(super) struct Restoring {
 struct Blocks {
     waiting: VecDeque<Piece>,
     asked: VecDeque<(Ticket, Piece, Option<Bytes>)>,
-    tokens: BTreeMap<String, Vec<RestoredToken>>,
+    tokens: LiteMap<String, Vec<RestoredToken>>,
     /// Pieces of a blob, until its last one is in.
     blob: Vec<u8>,
     in_flight: InFlight,
@@ -96,8 +96,8 @@ impl Restoring {
             worker,
             next_ticket: 0,
             begun: false,
-            footers: BTreeMap::new(),
-            asked_footers: BTreeMap::new(),
+            footers: LiteMap::new_vec(),
+            asked_footers: LiteMap::new_vec(),
             waiting_footers: VecDeque::new(),
             plan: None,
         }
@@ -133,7 +133,7 @@ impl Restoring {
         let mut tokens = std::mem::take(&mut blocks.tokens);
         #[cfg(feature = "mutations")]
         if crate::mutation::is(crate::mutation::Mutation::TokensScattered) {
-            for token in tokens.values_mut().flatten() {
+            for token in tokens.iter_mut().flat_map(|(_, tokens)| tokens) {
                 token.owned = owner_of_name(&token.token.name, attempt.workers) == self.worker;
             }
         }
@@ -148,7 +148,7 @@ impl Restoring {
     /// The segments that this worker needs: along the chain those that hold its key groups, and of the newest checkpoint those
     /// with tokens for it.
     fn list_footers(&mut self, restore: &Restore, subtasks: &[Subtask]) {
-        let mut blobs: BTreeMap<String, BlobRef> = BTreeMap::new();
+        let mut blobs: LiteMap<String, BlobRef> = LiteMap::new_vec();
         let tables = || subtasks.iter().flat_map(Subtask::tables);
         let copies = self.attempt.rescaled_from().is_some() && tables().any(has_copies);
         for manifest in restore.manifests.values() {
@@ -164,7 +164,7 @@ impl Restoring {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
-        self.waiting_footers.extend(blobs.into_values().map(|blob| (blob, FIRST_TAIL)));
+        self.waiting_footers.extend(blobs.into_iter().map(|(_, blob)| (blob, FIRST_TAIL)));
     }
 
     /// The workers of a checkpoint that held the key groups of this one.
@@ -422,7 +422,7 @@ fn restore_rest(
     attempt: &Attempt,
     restore: &Restore,
     subtask: &mut Subtask,
-    tokens: &BTreeMap<String, Vec<RestoredToken>>,
+    tokens: &LiteMap<String, Vec<RestoredToken>>,
     finished: &BTreeSet<SubtaskId>,
     in_flight: &mut InFlight,
     worker: u16,

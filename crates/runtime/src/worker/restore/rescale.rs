@@ -8,7 +8,8 @@ use crate::packet::ChannelId;
 use crate::subtask::{RestoredChannel, Subtask};
 use crate::time::Watermark;
 use flott_checkpoint::SubtaskId;
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// What a subtask gets back.
 pub(super) struct Merged {
@@ -21,7 +22,7 @@ pub(super) struct Merged {
 /// A vertex has finished if all its old subtasks have: else each new one goes on, and those that have nothing left to do come
 /// to their end again. So a channel has ended exactly if its sender's vertex has finished.
 pub(super) fn merged(
-    parts: &BTreeMap<SubtaskId, SubtaskPart>,
+    parts: &LiteMap<SubtaskId, SubtaskPart>,
     subtask: &Subtask,
     finished: &BTreeSet<SubtaskId>,
 ) -> Option<Merged> {
