@@ -58,6 +58,22 @@ pub struct Restore {
     pub same_topology: bool,
 }
 
+impl Attempt {
+    /// Whether what the restored checkpoint says of each channel is for the same channels here: the same vertices and edges on
+    /// as many workers.
+    #[must_use]
+    pub fn same_channels(&self) -> bool {
+        self.restore.as_ref().is_some_and(|restore| restore.same_topology) && self.rescaled_from().is_none()
+    }
+
+    /// How many workers took the restored checkpoint, if that is another number than this attempt has.
+    #[must_use]
+    pub fn rescaled_from(&self) -> Option<u16> {
+        let before = self.restore.as_ref()?.manifests.get(&self.restore.as_ref()?.checkpoint)?.workers();
+        Some(before).filter(|before| *before != self.workers)
+    }
+}
+
 /// What a worker needs of a manifest.
 #[derive(Clone, Debug)]
 pub struct RestoredManifest {
@@ -65,6 +81,14 @@ pub struct RestoredManifest {
     pub vertex_of: LiteMap<String, u16>,
     /// All parts.
     pub parts: LiteMap<SubtaskId, SubtaskPart>,
+}
+
+impl RestoredManifest {
+    /// How many workers took it: every vertex had one subtask on each.
+    #[must_use]
+    pub fn workers(&self) -> u16 {
+        self.parts.keys().map(|subtask| subtask.index.saturating_add(1)).max().unwrap_or(0)
+    }
 }
 
 /// Sizes and times of a worker. Defaults as in the contracts.

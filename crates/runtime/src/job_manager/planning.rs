@@ -105,7 +105,7 @@ impl Planning {
         let claim = self.claim.clone();
         let settings = &cx.desk.settings;
         let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id)).map(|(_, manifest)| manifest);
-        let workers = shape::workers(settings, top)?;
+        let workers = shape::workers(settings, top, claim.incarnation.key_groups)?;
         let inherited = inherited(&claim, top, cx);
         check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
         let (mut same_topology, mut new_sources) = (true, false);
@@ -119,7 +119,7 @@ impl Planning {
             manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, manifest.restored())).collect(),
             same_topology,
         });
-        let mut lineage = self.lineage(&claim, top, inherited);
+        let mut lineage = self.lineage(&claim, top, workers, inherited);
         lineage.finished.take_if(|_| new_sources);
         // A takeover that a crash interrupted is not to be asked for again.
         let overwrite = cx.desk.settings.overwrite || top.is_some_and(|manifest| manifest.takes_over);
@@ -128,12 +128,14 @@ impl Planning {
         Ok(Ready { attempt: Arc::new(attempt), lineage })
     }
 
-    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, inherited: Guarantee) -> Lineage {
+    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, workers: u16, inherited: Guarantee) -> Lineage {
         let mut chain = ChainLength::default();
         for (_, manifest) in self.manifests.values() {
             chain.add(manifest.is_full(), manifest.bytes());
         }
-        let may_build = !claim.first_is_full && top.is_some_and(|manifest| manifest.kind != Kind::Savepoint);
+        // Other workers have other key groups, so there is nothing to build an increment on.
+        let builds = |manifest: &Manifest| manifest.kind != Kind::Savepoint && manifest.workers == workers;
+        let may_build = !claim.first_is_full && top.is_some_and(builds);
         let base = top.map(|manifest| manifest.id).filter(|_| may_build);
         let origin = Origin {
             attempt: claim.attempt,
@@ -157,7 +159,7 @@ impl Planning {
 pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
     let incarnation = cx.desk.fresh_incarnation();
     let settings = &cx.desk.settings;
-    let described = shape::workers(settings, None).and_then(|workers| {
+    let described = shape::workers(settings, None, incarnation.key_groups).and_then(|workers| {
         check_required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx.desk.settings.require)
             .map(|()| workers)
     });
