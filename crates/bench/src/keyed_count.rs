@@ -51,8 +51,8 @@ impl Summary {
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
-        off.push(count(options.records, false)?);
-        on.push(count(options.records, true)?);
+        off.push(count(options, false)?);
+        on.push(count(options, true)?);
         if options.beside.contains(&Beside::Limit) {
             loops.push(limit::run(options.records));
         }
@@ -77,8 +77,8 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
 pub(crate) fn run_struct(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
-        off.push(summarise(options.records, false)?);
-        on.push(summarise(options.records, true)?);
+        off.push(summarise(options, false)?);
+        on.push(summarise(options, true)?);
     }
     Ok(with_and_without("struct-count", &off, &on, 12.0))
 }
@@ -147,17 +147,25 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn count(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(records, checkpoints, 0u64, |count, _| *count += 1)
+fn count(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(options.records, options.window, checkpoints, 0u64, |count, _| *count += 1)
 }
 
-fn summarise(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(records, checkpoints, Summary::default(), Summary::add)
+fn summarise(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(options.records, options.window, checkpoints, Summary::default(), Summary::add)
+}
+
+/// Sets the credit window, given in KiB, if there is one.
+pub(crate) fn set_window(job: &Job, window: Option<usize>) {
+    if let Some(window) = window {
+        job.credit_window(window << 10);
+    }
 }
 
 /// The job of both benches, in a directory of its own.
 fn run_job<A: Record + Sync>(
     records: u64,
+    window: Option<usize>,
     checkpoints: bool,
     init: A,
     fold: impl Fn(&mut A, u64) + Send + Sync + 'static,
@@ -166,6 +174,7 @@ fn run_job<A: Record + Sync>(
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let job = Job::new("keyed-count");
     job.workers(WORKERS);
+    set_window(&job, window);
     if checkpoints {
         job.checkpoint_dir(directory.path().to_string_lossy().into_owned()).checkpoint_interval(Duration::from_secs(1));
     }
@@ -179,7 +188,7 @@ fn run_job<A: Record + Sync>(
 
 /// The count with checkpoints, for whoever measures something else of it.
 pub(crate) fn run_with_checkpoints(records: u64) -> std::result::Result<(), String> {
-    count(records, true).map(|_| ())
+    run_job(records, None, true, 0u64, |count, _| *count += 1).map(|_| ())
 }
 
 /// Takes records and keeps nothing.

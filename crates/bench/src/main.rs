@@ -38,6 +38,9 @@ struct Options {
     /// What to run beside it: `limit` (the bare loop), `timely` (plain timely dataflow)
     #[arg(long, value_delimiter = ',', default_value = "limit,timely")]
     beside: Vec<Beside>,
+    /// Credit window of a channel in KiB, for `keyed-count`, `struct-count` and `backpressure`; flott's default if not given
+    #[arg(long)]
+    window: Option<usize>,
     /// Records of `keyed-count` and `struct-count`: enough for a few checkpoints in the second half
     #[arg(long, default_value_t = 200_000_000)]
     records: u64,
@@ -99,7 +102,7 @@ fn main() -> ExitCode {
             Bench::Increment => Ok(increment::run(options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
-            Bench::Backpressure => backpressure::run(options.runs),
+            Bench::Backpressure => backpressure::run(&options),
             Bench::Build => build::run(),
             Bench::All => Ok(Vec::new()),
         };
