@@ -3,7 +3,7 @@
 
 use crate::Options;
 use crate::keyed_count::{KEYS, WORKERS, set_window};
-use crate::measure::mix;
+use crate::measure::{median, mix};
 use crate::report::Figure;
 use flott::Mode;
 use flott::prelude::*;
@@ -32,11 +32,16 @@ const MODES: [(Mode, Option<f64>); 4] = [
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let mut took = MODES.map(|_| Vec::new());
     let mut in_flight = MODES.map(|_| Vec::new());
+    let mut flink = [Vec::new(), Vec::new()];
     for _ in 0..options.runs {
         for (index, (mode, _)) in MODES.into_iter().enumerate() {
             let (millis, mib) = measure(mode, options.window)?;
             took[index].extend(millis);
             in_flight[index].push(mib);
+        }
+        if let Some(engine) = &options.flink {
+            flink[0].push(engine.backpressure(false)?);
+            flink[1].push(engine.backpressure(true)?);
         }
     }
     let mut figures = Vec::new();
@@ -56,6 +61,13 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
                 "MiB",
                 None,
             ));
+        }
+    }
+    for (theirs, (mode, ours)) in flink.iter().zip([("aligned", &took[0]), ("unaligned", &took[3])]) {
+        if !theirs.is_empty() {
+            let ratio = median(ours.clone()) / median(theirs.clone());
+            figures.push(Figure::of("backpressure", format!("Flink 2.3, {mode}"), theirs, "ms", None));
+            figures.push(Figure::of("backpressure", format!("flott / Flink, {mode}"), &[ratio], "x", None));
         }
     }
     Ok(figures)

@@ -1,5 +1,5 @@
 //! The running count by key: 1 M keys, 2 workers, heap state; CPU time per record of the second half of a run, when the
-//! tables have grown. Beside it the bare loop and plain timely dataflow on the same records, run in turn. `struct-count` is the
+//! tables have grown. Beside it the bare loop, plain timely dataflow and Flink on the same records, run in turn. `struct-count` is the
 //! same job with a value of four fields.
 
 use crate::beside::{limit, plain_timely};
@@ -50,6 +50,7 @@ impl Summary {
 
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut flink = Vec::new();
     for _ in 0..options.runs {
         off.push(count(options, false)?);
         on.push(count(options, true)?);
@@ -58,6 +59,10 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
         }
         if options.beside.contains(&Beside::Timely) {
             timely.push(plain_timely::run(options.records));
+        }
+        if let Some(engine) = &options.flink {
+            let records = options.flink_records;
+            flink.push([engine.keyed_count(records, false)?, engine.keyed_count(records, true)?]);
         }
     }
     let mut figures = with_and_without("keyed-count", &off, &on, 5.0);
@@ -70,7 +75,19 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
     if !timely.is_empty() {
         figures.push(Figure::of("keyed-count", "plain timely dataflow", &timely, UNIT, None));
     }
+    if !flink.is_empty() {
+        figures.extend(beside_flink("no checkpoints", &off, flink.iter().map(|[off, _]| *off).collect()));
+        figures.extend(beside_flink("aligned each 1 s", &on, flink.iter().map(|[_, on]| *on).collect()));
+    }
     Ok(figures)
+}
+
+fn beside_flink(what: &str, ours: &[Spent], theirs: Vec<f64>) -> [Figure; 2] {
+    let ratio: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.cpu / theirs).collect();
+    [
+        Figure::of("keyed-count", format!("Flink 2.3, {what}"), &theirs, UNIT, None),
+        Figure::of("keyed-count", format!("flott / Flink, {what}"), &ratio, "x", Some(1.0 / 20.0)),
+    ]
 }
 
 /// The same with four fields a key.
