@@ -158,10 +158,13 @@ impl PacedReader {
             return true;
         }
         let elapsed = self.seen.began.get_or_init(Instant::now).elapsed().as_secs_f64();
-        // All numbers up to this one are due; it is beyond all without a limit (the conversion saturates).
+        // All numbers up to this one are due; without a limit that is beyond all (the conversion and the sum saturate).
         let due = elapsed * self.rate;
-        self.allowed =
-            if due < self.split as f64 { 0 } else { ((due - self.split as f64) / f64::from(SPLITS)) as u64 + 1 };
+        self.allowed = if due < self.split as f64 {
+            0
+        } else {
+            (((due - self.split as f64) / f64::from(SPLITS)) as u64).saturating_add(1)
+        };
         self.next < self.allowed
     }
 }
