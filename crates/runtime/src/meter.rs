@@ -3,7 +3,7 @@
 //! The subtask counts in plain cells of its own and adds them here once a step. Nothing is decided by it, and a number may be a
 //! step old.
 
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -108,7 +108,7 @@ impl Meter {
 
 /// The meters of one worker, by vertex.
 #[derive(Debug, Default)]
-pub struct Meters(Mutex<BTreeMap<u16, Arc<Meter>>>);
+pub struct Meters(Mutex<LiteMap<u16, Arc<Meter>>>);
 
 impl Meters {
     /// The meter of a vertex's subtask; the same in all attempts.
@@ -121,7 +121,7 @@ impl Meters {
 
     /// What all of them show, by vertex.
     #[must_use]
-    pub fn read(&self) -> BTreeMap<u16, Reading> {
+    pub fn read(&self) -> LiteMap<u16, Reading> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(vertex, meter)| (*vertex, meter.read())).collect()
     }
