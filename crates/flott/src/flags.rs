@@ -166,6 +166,7 @@ impl From<Flags> for Settings {
             checkpoint_dir: flags.checkpoint_dir,
             checkpoint_mode: flags.checkpoint_mode,
             alignment_timeout: flags.alignment_timeout,
+            credit_window: None,
             checkpoint_interval: flags.checkpoint_interval,
             restore,
             restore_from,

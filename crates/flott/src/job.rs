@@ -107,6 +107,9 @@ setters! {
     /// How long after its trigger a checkpoint in mode [`Mode::AlignedThenUnaligned`] stays aligned; as `--alignment-timeout`.
     /// Default 200 ms.
     alignment_timeout(Duration);
+    /// Bytes of records that may be under way on each channel. Less makes aligned checkpoints faster under back-pressure and
+    /// records in flight fewer; too little costs throughput. There is no flag for it.
+    credit_window(usize);
     /// Time between two checkpoints; as `--checkpoint-interval`. Default 1 s.
     checkpoint_interval(Duration);
     /// What to restore; as `--restore`. Default [`Restore::Latest`].

@@ -144,6 +144,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             ..defaults
         },
         worker: WorkerOptions {
+            credit_window: settings.credit_window.unwrap_or(worker.credit_window),
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },

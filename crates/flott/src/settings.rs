@@ -22,6 +22,8 @@ pub struct Settings {
     pub checkpoint_mode: Option<Mode>,
     /// How long after its trigger a checkpoint of mode aligned-then-unaligned stays aligned; default 200 ms.
     pub alignment_timeout: Option<Duration>,
+    /// Bytes of records that may be under way on each channel.
+    pub credit_window: Option<usize>,
     /// Time between two checkpoints; default 1 s.
     pub checkpoint_interval: Option<Duration>,
     /// What to restore; default the latest checkpoint.
@@ -66,6 +68,7 @@ impl Settings {
             checkpoint_dir: self.checkpoint_dir.or(other.checkpoint_dir),
             checkpoint_mode: self.checkpoint_mode.or(other.checkpoint_mode),
             alignment_timeout: self.alignment_timeout.or(other.alignment_timeout),
+            credit_window: self.credit_window.or(other.credit_window),
             checkpoint_interval: self.checkpoint_interval.or(other.checkpoint_interval),
             restore,
             restore_from,
@@ -91,6 +94,8 @@ impl Settings {
         let alignment = self.alignment_timeout.and_then(|timeout| check_alignment_timeout(timeout).err());
         let directory = self.checkpoint_dir.as_deref().filter(|directory| directory.is_empty());
         let directory = directory.map(|_| "the checkpoint directory is empty".to_owned());
+        let window = self.credit_window.filter(|window| *window == 0);
+        let window = window.map(|_| "a credit window of 0 bytes lets no record through; use at least 1".to_owned());
         let homeless = self.restore_from.is_some() && self.checkpoint_dir.is_none();
         let homeless = homeless.then(|| "--restore PATH needs a checkpoint directory: add --checkpoint-dir".to_owned());
         let idle = self.claim == Some(true) && self.restore_from.is_none();
@@ -98,7 +103,7 @@ impl Settings {
         let both = self.claim == Some(true) && self.overwrite == Some(true);
         let both =
             both.then(|| "--claim goes on with earlier output and --overwrite removes it: choose one".to_owned());
-        [workers, interval, timeout, alignment, directory, homeless, idle, both].into_iter().flatten().collect()
+        [workers, interval, timeout, alignment, directory, window, homeless, idle, both].into_iter().flatten().collect()
     }
 }
 

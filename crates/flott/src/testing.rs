@@ -68,6 +68,7 @@ pub struct Test<'a> {
     crashes: Vec<Crash>,
     /// After so many checkpoints of a process the job moves.
     moves: Vec<u64>,
+    workers_later: Vec<u16>,
     files: Arc<dyn Files>,
     room: Option<usize>,
 }
@@ -101,7 +102,16 @@ impl<'a> Test<'a> {
             ..Settings::default()
         };
         let files = Arc::new(MemoryFiles::new());
-        Test { job, seed: 1, settings, crashes: Vec::new(), moves: Vec::new(), files, room: None }
+        Test {
+            job,
+            seed: 1,
+            settings,
+            crashes: Vec::new(),
+            moves: Vec::new(),
+            workers_later: Vec::new(),
+            files,
+            room: None,
+        }
     }
 
     /// Another order of everything that can happen in several orders.
@@ -115,6 +125,13 @@ impl<'a> Test<'a> {
     #[must_use]
     pub fn workers(mut self, workers: u16) -> Self {
         self.settings.workers = Some(workers);
+        self
+    }
+
+    /// How many workers the process after a crash has; each call is about the next crash. Without it, as many as before.
+    #[must_use]
+    pub fn workers_after_crash(mut self, workers: u16) -> Self {
+        self.workers_later.push(workers);
         self
     }
 
@@ -194,6 +211,7 @@ impl<'a> Test<'a> {
         let shared = Shared::new(skipped, Outlook::new(Arc::clone(&plan), &settings));
         let (mut crashes, mut moves) = (self.crashes.into_iter(), self.moves.into_iter().peekable());
         let (mut from, mut moved) = (None, 0);
+        let mut workers_later = self.workers_later.into_iter();
         let (mut happened, mut completed, mut restored, mut warnings) = (0, 0, Vec::new(), Vec::new());
         loop {
             let files = Arc::clone(&self.files);
@@ -216,7 +234,10 @@ impl<'a> Test<'a> {
                     let time = clock.now().since(flott_runtime::time::Time(0));
                     return Ok(Tested { report, crashes: happened, completed, restored, warnings, time });
                 }
-                None => happened += 1,
+                None => {
+                    happened += 1;
+                    settings.workers = workers_later.next().or(settings.workers);
+                }
             }
         }
     }

@@ -123,6 +123,18 @@ fn newest(directory: &Path, extension: &str) -> PathBuf {
 }
 
 #[test]
+fn more_workers_than_key_groups_are_refused() {
+    let place = Place::new();
+    place.write("sales.csv", &some_sales(3));
+    for (number, says) in [(129, "128 key groups"), (0, "0 workers")] {
+        let job = durable_sales(&place, 1_000);
+        job.workers(number);
+        assert_says(&error(&job), ErrorKind::Refused, &[says]);
+    }
+    assert!(!place.checkpoints().exists(), "nothing was begun");
+}
+
+#[test]
 fn a_malformed_csv_line_is_named_with_file_line_column_and_value() {
     let place = Place::new();
     place.write("sales.csv", "shop,amount\na,1\nb,much\n");

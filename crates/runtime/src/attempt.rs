@@ -65,6 +65,22 @@ pub struct Restore {
     pub commits: bool,
 }
 
+impl Attempt {
+    /// Whether what the restored checkpoint says of each channel is for the same channels here: the same vertices and edges on
+    /// as many workers.
+    #[must_use]
+    pub fn same_channels(&self) -> bool {
+        self.restore.as_ref().is_some_and(|restore| restore.same_topology) && self.rescaled_from().is_none()
+    }
+
+    /// How many workers took the restored checkpoint, if that is another number than this attempt has.
+    #[must_use]
+    pub fn rescaled_from(&self) -> Option<u16> {
+        let before = self.restore.as_ref()?.manifests.get(&self.restore.as_ref()?.checkpoint)?.workers();
+        Some(before).filter(|before| *before != self.workers)
+    }
+}
+
 /// What a worker needs of a manifest.
 #[derive(Clone, Debug)]
 pub struct RestoredManifest {
@@ -74,10 +90,18 @@ pub struct RestoredManifest {
     pub parts: LiteMap<SubtaskId, SubtaskPart>,
 }
 
+impl RestoredManifest {
+    /// How many workers took it: every vertex had one subtask on each.
+    #[must_use]
+    pub fn workers(&self) -> u16 {
+        self.parts.keys().map(|subtask| subtask.index.saturating_add(1)).max().unwrap_or(0)
+    }
+}
+
 /// Sizes and times of a worker. Defaults as in the contracts.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Credit window of a channel, in bytes (256 KiB).
+    /// Credit window of a channel, in bytes (128 KiB).
     pub credit_window: usize,
     /// A batch closes at so many records (1,024) …
     pub batch_records: usize,
@@ -100,7 +124,7 @@ pub struct WorkerOptions {
 impl Default for WorkerOptions {
     fn default() -> Self {
         WorkerOptions {
-            credit_window: 256 << 10,
+            credit_window: 128 << 10,
             batch_records: 1_024,
             batch_bytes: 32 << 10,
             batch_delay: Duration::from_millis(5),

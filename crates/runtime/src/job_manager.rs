@@ -173,6 +173,8 @@ pub enum JobEvent {
         guarantee: Guarantee,
         /// Its workers.
         workers: u16,
+        /// How many workers took the checkpoint, if that was another number.
+        rescaled_from: Option<u16>,
     },
     /// The next checkpoints are taken in another way, as asked.
     Changed {

@@ -378,6 +378,11 @@ impl Subtask {
         self.attempt.plan.edges.get(usize::from(edge)).map(|edge| edge.from)
     }
 
+    /// Its input channels.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = ChannelId> {
+        self.gate.parts().map(|(channel, ..)| channel)
+    }
+
     /// Takes what the checkpoint says besides keyed state. `part` is this subtask's part, if the topology is the same.
     pub(crate) fn restore(&mut self, restored: RestoredPart) {
         let RestoredPart { checkpoint, splits, channels, finished, tokens } = restored;
@@ -402,9 +407,11 @@ impl Subtask {
         for table in &self.tables {
             let mut table = table.borrow_mut();
             let operator = &table.declaration().name.operator;
-            // Under another name there is nothing to build an increment on: the first part is full.
+            // Under another name, or on other workers, there is nothing to build an increment on: the first part is full.
             let same_name = |restore: &&Restore| stored_operator(&self.attempt, restore, operator) == operator;
-            let restored = self.attempt.restore.as_ref().filter(same_name).map(|restore| restore.checkpoint);
+            let restored =
+                self.attempt.restore.as_ref().filter(same_name).filter(|_| self.attempt.rescaled_from().is_none());
+            let restored = restored.map(|restore| restore.checkpoint);
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {

@@ -64,6 +64,7 @@ fn every_flag_arrives() {
         work_dir: Some("w".into()),
         json: Some(true),
         metrics: Some("127.0.0.1:0".to_owned()),
+        credit_window: None,
     };
     assert_eq!(all, expected);
 }

@@ -25,6 +25,8 @@ pub struct Status {
     pub attempt: Option<AttemptId>,
     /// Workers of that attempt.
     pub workers: u16,
+    /// How many workers took the checkpoint that it restored, if that was another number.
+    pub rescaled_from: Option<u16>,
     /// The checkpoint it was restored from.
     pub restored: Option<CheckpointId>,
     /// Restarts in this process.
@@ -325,9 +327,10 @@ impl Shared {
                 outlook.begun(Guarantee::ExactlyOnce);
                 status.begin(*attempt, *workers, None);
             }
-            JobEvent::Restored { attempt, checkpoint, guarantee, workers } => {
+            JobEvent::Restored { attempt, checkpoint, guarantee, workers, rescaled_from } => {
                 outlook.begun(*guarantee);
                 status.begin(*attempt, *workers, Some(*checkpoint));
+                status.rescaled_from = *rescaled_from;
             }
             JobEvent::Changed { mode, interval } => outlook.changed(*mode, *interval),
             JobEvent::Completed { id, mode, duration, bytes, phases } => {
@@ -420,6 +423,7 @@ impl Status {
             self.phase = Phase::Running;
         }
         (self.attempt, self.workers, self.restored) = (Some(attempt), workers, restored);
+        self.rescaled_from = None;
         (self.records_in, self.records_out) = (0, 0);
     }
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 mod collections;
 mod commutative;
 mod expiring;
+mod rescale;
 mod sides;
 mod timers;
 mod two_inputs;

@@ -100,7 +100,9 @@ impl Site {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
         }
-        command.args(["--json", "--workers", "2"]);
+        command.arg("--json");
+        // A flag overrules it.
+        command.env("FLOTT_WORKERS", "2");
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 /// # Errors
 /// `Unusable` if it does not fit the job, naming the operator; `Refused` if it is worth less than is required.
 pub fn check_restore(manifest: &Manifest, plan: &Plan, settings: &JobSettings) -> Result<Vec<String>> {
-    shape::workers(settings, Some(manifest))?;
+    shape::workers(settings, Some(manifest), manifest.key_groups)?;
     let promised = promises(plan, Some(settings.coordinator.mode), manifest.guarantee);
     check_required(&promised, settings.require)?;
     Ok(shape::check(manifest, None, plan, settings)?.warnings)

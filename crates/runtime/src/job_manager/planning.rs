@@ -116,7 +116,7 @@ impl Planning {
         let settings = &cx.desk.settings;
         // What it builds on is older.
         let top = self.manifests.last().map(|(_, (_, manifest))| manifest);
-        let workers = shape::workers(settings, top)?;
+        let workers = shape::workers(settings, top, claim.incarnation.key_groups)?;
         let inherited = inherited(&claim, top, cx);
         check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
         let (mut same_topology, mut new_sources) = (true, false);
@@ -132,7 +132,7 @@ impl Planning {
             own: self.elsewhere.is_none(),
             commits: claim.start.savepoint.as_ref().is_none_or(|savepoint| savepoint.claim),
         });
-        let mut lineage = self.lineage(&claim, top, inherited);
+        let mut lineage = self.lineage(&claim, top, workers, inherited);
         lineage.finished.take_if(|_| new_sources);
         // A takeover that a crash interrupted is not to be asked for again.
         let own = top.filter(|_| self.elsewhere.is_none());
@@ -153,12 +153,14 @@ impl Planning {
         restored
     }
 
-    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, inherited: Guarantee) -> Lineage {
+    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, workers: u16, inherited: Guarantee) -> Lineage {
         let mut chain = ChainLength::default();
         for (_, manifest) in self.manifests.values() {
             chain.add(manifest.is_full(), manifest.bytes());
         }
-        let may_build = !claim.first_is_full && top.is_some_and(|manifest| manifest.kind != Kind::Savepoint);
+        // Other workers have other key groups, so there is nothing to build an increment on.
+        let builds = |manifest: &Manifest| manifest.kind != Kind::Savepoint && manifest.workers == workers;
+        let may_build = !claim.first_is_full && top.is_some_and(builds);
         let base = top.map(|manifest| manifest.id).filter(|_| may_build);
         let origin = Origin {
             attempt: claim.attempt,
@@ -182,7 +184,7 @@ impl Planning {
 pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
     let incarnation = cx.desk.fresh_incarnation();
     let settings = &cx.desk.settings;
-    let described = shape::workers(settings, None).and_then(|workers| {
+    let described = shape::workers(settings, None, incarnation.key_groups).and_then(|workers| {
         check_required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx.desk.settings.require)
             .map(|()| workers)
     });

@@ -252,7 +252,8 @@ impl Running {
         cx.tell(match self.attempt.restore.as_ref() {
             Some(restore) => {
                 let guarantee = self.lineage.origin.inherited;
-                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers }
+                let rescaled_from = self.attempt.rescaled_from();
+                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers, rescaled_from }
             }
             None => JobEvent::Started { attempt, workers },
         });

@@ -41,7 +41,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    fn new(mode: Mode, shows: job::Shows) -> Setting {
+    pub(super) fn new(mode: Mode, shows: job::Shows) -> Setting {
         let committed = Committed::default();
         Setting {
             plan: Arc::new(job::plan(&committed, shows)),
