@@ -3,6 +3,7 @@
 use crate::control::SubtaskPart;
 use crate::heartbeat::Heartbeats;
 use crate::io::Files;
+use crate::manifest::AdoptedLife;
 use crate::operator::Quantum;
 use crate::plan::Plan;
 use crate::sink::Stdout;
@@ -34,6 +35,8 @@ pub struct Attempt {
     /// This attempt begins an incarnation (R4): sinks claim their targets, and with `overwrite` take over foreign ones. Or it goes
     /// on with one that took them over, which a crash may have interrupted.
     pub claim: Option<Claim>,
+    /// Earlier incarnations whose output this one goes on with; for every attempt of it.
+    pub adopted: Vec<AdoptedLife>,
     /// Sizes and times.
     pub options: WorkerOptions,
     /// The outside.
@@ -56,6 +59,10 @@ pub struct Restore {
     pub manifests: LiteMap<CheckpointId, RestoredManifest>,
     /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
     pub same_topology: bool,
+    /// It is of this incarnation's own log, not a savepoint with which the incarnation begins.
+    pub own: bool,
+    /// Pending output that it lists is committed: it is of this job's own log, or the user has said so (`--claim`).
+    pub commits: bool,
 }
 
 impl Attempt {

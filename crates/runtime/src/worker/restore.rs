@@ -160,7 +160,8 @@ impl Restoring {
             let segments = parts.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for (operator, cleans) in subtasks.iter().flat_map(Subtask::sink_operators) {
+        let sinks = subtasks.iter().flat_map(Subtask::sink_operators).filter(|_| restore.commits);
+        for (operator, cleans) in sinks {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
@@ -266,7 +267,7 @@ impl Restoring {
                 let wanted = Wanted { groups, copy: copied_from.is_some() };
                 plan_table(restore, chain, &wanted, &self.attempt, table, &mut blocks)?;
             }
-            for (operator, cleans) in subtask.sink_operators() {
+            for (operator, cleans) in subtask.sink_operators().filter(|_| restore.commits) {
                 self.plan_tokens(restore, operator, cleans, &mut blocks);
             }
             if self.attempt.same_channels() {
