@@ -29,7 +29,7 @@ use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::settings::Settings;
 use driver::Driver;
-use flott_checkpoint::Options;
+use flott_checkpoint::{Options, RestartOptions};
 use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
@@ -137,10 +137,17 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },
+        restart: restart_options(settings),
         ..JobSettings::default()
     };
     manager.validate(plan)?;
     Ok(manager)
+}
+
+fn restart_options(settings: &Settings) -> RestartOptions {
+    let defaults = RestartOptions::default();
+    let longest = settings.longest_restart_delay.unwrap_or(defaults.longest);
+    RestartOptions { first: defaults.first.min(longest), longest, ..defaults }
 }
 
 fn cores() -> u16 {

@@ -38,6 +38,8 @@ pub struct Settings {
     pub overwrite: Option<bool>,
     /// How long a stop may take; default 30 s.
     pub stop_timeout: Option<Duration>,
+    /// The longest pause before a restart in the process; default 60 s.
+    pub longest_restart_delay: Option<Duration>,
     /// Local working files.
     pub work_dir: Option<PathBuf>,
     /// Events as JSON lines on stdout.
@@ -63,6 +65,7 @@ impl Settings {
             allow_unclaimed_state: self.allow_unclaimed_state.or(other.allow_unclaimed_state),
             overwrite: self.overwrite.or(other.overwrite),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
+            longest_restart_delay: self.longest_restart_delay.or(other.longest_restart_delay),
             work_dir: self.work_dir.or(other.work_dir),
             json: self.json.or(other.json),
             metrics: self.metrics.or(other.metrics),
@@ -77,7 +80,8 @@ impl Settings {
         let alignment = self.alignment_timeout.and_then(|timeout| check_alignment_timeout(timeout).err());
         let directory = self.checkpoint_dir.as_deref().filter(|directory| directory.is_empty());
         let directory = directory.map(|_| "the checkpoint directory is empty".to_owned());
-        [workers, interval, timeout, alignment, directory].into_iter().flatten().collect()
+        let delay = self.longest_restart_delay.and_then(|delay| check_restart_delay(delay).err());
+        [workers, interval, timeout, alignment, directory, delay].into_iter().flatten().collect()
     }
 }
 
@@ -145,6 +149,21 @@ fn check_stop_timeout(timeout: Duration) -> Result<(), String> {
     }
     if timeout > LONGEST {
         return Err("a stop timeout of more than a year is surely not meant".to_owned());
+    }
+    Ok(())
+}
+
+pub(crate) fn parse_restart_delay(text: &str) -> Result<Duration, String> {
+    let delay = parse_duration(text)?;
+    check_restart_delay(delay).map(|()| delay)
+}
+
+fn check_restart_delay(delay: Duration) -> Result<(), String> {
+    if delay < Duration::from_millis(1) {
+        return Err("a restart delay of less than 1ms would keep the machine busy with a lasting failure".to_owned());
+    }
+    if delay > LONGEST {
+        return Err("a restart delay of more than a year is surely not meant".to_owned());
     }
     Ok(())
 }

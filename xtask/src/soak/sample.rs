@@ -1,0 +1,113 @@
+//! What a job uses at a moment: of its process, and of its directories.
+
+use std::fs;
+use std::path::Path;
+
+/// What is measured, in this order: name, unit, whether it must not grow, and how much more is no growth whatever the share.
+pub(super) const FIGURES: [Figure; 8] = [
+    Figure { name: "rss", unit: "MiB", slack: 6.0 },
+    Figure { name: "threads", unit: "", slack: 2.0 },
+    Figure { name: "files", unit: "", slack: 4.0 },
+    Figure { name: "objects", unit: "", slack: 12.0 },
+    Figure { name: "stored", unit: "KiB", slack: 512.0 },
+    Figure { name: "staged", unit: "", slack: 8.0 },
+    Figure { name: "parts", unit: "", slack: 12.0 },
+    Figure { name: "output", unit: "KiB", slack: 256.0 },
+];
+
+/// One of the figures.
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) slack: f64,
+}
+
+/// What was seen at a moment; `None` where there was no process to look at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// Seconds since the begin.
+    pub(super) at: f64,
+    pub(super) figures: [Option<f64>; FIGURES.len()],
+    pub(super) counts: Counts,
+}
+
+/// What only ever grows, and is not judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// Restarts within processes.
+    pub(super) restarts: u64,
+    /// Processes that were killed or stopped.
+    pub(super) deaths: u64,
+    /// Completed checkpoints.
+    pub(super) completed: u64,
+    /// Checkpoints given up.
+    pub(super) aborted: u64,
+    /// Rows of the output that were read and are right.
+    pub(super) rows: u64,
+}
+
+/// Looks at a process, if there is one, and at its directories.
+pub(super) fn take(at: f64, pid: Option<u32>, checkpoints: &Path, output: &Path, counts: Counts) -> Sample {
+    let process = pid.and_then(process);
+    let mut stored = Directory::default();
+    stored.add(checkpoints, &|name| name.contains('#'));
+    let mut written = Directory::default();
+    written.add(output, &|name| name.starts_with('.'));
+    let kib = |bytes: u64| Some(bytes as f64 / 1024.0);
+    let figures = [
+        process.map(|process| process.rss_kib as f64 / 1024.0),
+        process.map(|process| process.threads as f64),
+        process.map(|process| process.files as f64),
+        Some(stored.files as f64),
+        kib(stored.bytes),
+        Some((stored.staged + written.staged) as f64),
+        Some(written.files as f64),
+        kib(written.bytes),
+    ];
+    Sample { at, figures, counts }
+}
+
+#[derive(Clone, Copy)]
+struct Process {
+    rss_kib: u64,
+    threads: u64,
+    files: u64,
+}
+
+/// `None` if it has ended meanwhile.
+fn process(pid: u32) -> Option<Process> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count() as u64;
+    Some(Process { rss_kib: number("VmRSS:")?, threads: number("Threads:")?, files })
+}
+
+/// What lies in a directory and below.
+#[derive(Default)]
+struct Directory {
+    files: u64,
+    bytes: u64,
+    /// Files that nobody is to see yet; counted in `files` too.
+    staged: u64,
+}
+
+impl Directory {
+    /// What vanishes while it is looked at is not there.
+    fn add(&mut self, path: &Path, is_staged: &dyn Fn(&str) -> bool) {
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_dir() {
+                // An empty directory that stays behind is litter as well.
+                self.files += 1;
+                self.add(&entry.path(), is_staged);
+            } else {
+                self.files += 1;
+                self.bytes += metadata.len();
+                self.staged += u64::from(is_staged(&entry.file_name().to_string_lossy()));
+            }
+        }
+    }
+}
