@@ -8,6 +8,7 @@
 mod crash;
 mod driver;
 mod metrics;
+mod narrow;
 mod outlook;
 mod ports;
 mod printer;
@@ -59,6 +60,7 @@ const IO_THREADS: usize = 2;
 /// Starts a job. Its outcome comes by the handle.
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
     let plan = Arc::clone(&frozen.plan);
+    let job = plan.job.clone();
     let manager_settings = manager_settings(settings, &plan)?;
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
     let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
@@ -92,13 +94,16 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
     let driver = Driver {
+        job,
         manager,
         inbox,
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
         ports: Ports::new(events.clone(), store.clone(), runtime.handle().clone()),
         store,
+        narrow: narrow::Narrow::new(),
         clock,
         running: None,
+        attempt: tracing::Span::none(),
         wake_at: None,
         watch: Watch::new(patience),
         heartbeats,

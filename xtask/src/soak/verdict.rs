@@ -1,9 +1,9 @@
 //! Whether a figure grows, and the table that shows it.
 //!
 //! The rule: the median of the last quarter of the time against that of the second one; more than a tenth and more than the
-//! figure's slack above it is growth. The first quarter is not looked at, because a job fills its state and its caches then.
+//! figure's slack above it is growth. What fills up to a known limit grows if it is above that. The first quarter is not looked at, because a job fills its state and its caches then.
 
-use super::sample::{FIGURES, Sample};
+use super::sample::{FIGURES, May, Sample};
 use serde_json::{Value, json};
 
 #[cfg(test)]
@@ -24,14 +24,18 @@ pub(super) struct Verdict {
 }
 
 /// Judges a figure by its samples; `None` if there are too few.
-pub(super) fn judge(samples: &[(f64, f64)], slack: f64) -> Option<Verdict> {
+pub(super) fn judge(samples: &[(f64, f64)], may: May) -> Option<Verdict> {
     let end = samples.last()?.0;
     let quarter = |from: f64, to: f64| {
         let within = samples.iter().filter(|(at, _)| *at > end * from && *at <= end * to);
         median(within.map(|(_, value)| *value).collect())
     };
     let (before, after) = (quarter(0.25, 0.5)?, quarter(0.75, 1.0)?);
-    Some(Verdict { before, after, grows: after > before * (1.0 + SHARE) + slack })
+    let limit = match may {
+        May::Add(slack) => before * (1.0 + SHARE) + slack,
+        May::FillUpTo(limit) => limit,
+    };
+    Some(Verdict { before, after, grows: after > limit })
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -41,11 +45,11 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 /// One verdict a figure, in their order.
 pub(super) fn verdicts(samples: &[Sample]) -> Vec<Option<Verdict>> {
-    let of = |index: usize, slack: f64| {
+    let of = |index: usize, may: May| {
         let values = samples.iter().filter_map(|sample| Some((sample.at, (*sample.figures.get(index)?)?)));
-        judge(&values.collect::<Vec<_>>(), slack)
+        judge(&values.collect::<Vec<_>>(), may)
     };
-    FIGURES.iter().enumerate().map(|(index, figure)| of(index, figure.slack)).collect()
+    FIGURES.iter().enumerate().map(|(index, figure)| of(index, figure.may)).collect()
 }
 
 /// The table over time, and below it one line a figure.
@@ -69,8 +73,8 @@ pub(super) fn lines(samples: &[Sample]) -> Vec<String> {
 
 fn head() -> String {
     let figures = FIGURES.iter().map(|figure| match figure.unit {
-        "" => format!("{:>9}", figure.name),
-        unit => format!("{:>9}", format!("{} {unit}", figure.name)),
+        "" => format!("{:>11}", figure.name),
+        unit => format!("{:>11}", format!("{} {unit}", figure.name)),
     });
     let counts = ["restarts", "deaths", "complete", "aborted", "rows"].map(|name| format!("{name:>9}"));
     format!("{:>6}{}{}", "s", figures.collect::<String>(), counts.concat())
@@ -80,7 +84,7 @@ fn head() -> String {
 fn row(samples: &[Sample]) -> String {
     let Some(last) = samples.last() else { return String::new() };
     let of = |index: usize| median(samples.iter().filter_map(|sample| *sample.figures.get(index)?).collect());
-    let figures = (0..FIGURES.len()).map(|index| format!("{:>9}", number(of(index))));
+    let figures = (0..FIGURES.len()).map(|index| format!("{:>11}", number(of(index))));
     let c = last.counts;
     let counts = [c.restarts, c.deaths, c.completed, c.aborted, c.rows].map(|count| format!("{count:>9}"));
     format!("{:>6.0}{}{}", last.at, figures.collect::<String>(), counts.concat())

@@ -6,6 +6,7 @@
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
+use super::trail::Whose;
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
 use crate::error::{Error, Result};
@@ -237,11 +238,12 @@ impl SubtaskBuilder {
             stdout: Arc::clone(&self.attempt.world.stdout),
             waker: Arc::clone(&self.waker),
         };
+        let whose = Whose { job: cx.job.clone(), subtask: cx.subtask };
         let writer = sink.open(&cx).map_err(|error| error.at_operator(operator).at_subtask(self.id))?;
         let seal = <S::Writer as SinkWriter<T>>::seal;
         let ready = <S::Writer as SinkWriter<T>>::ready;
         let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
-        self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
+        self.sinks.push(SinkPort::new(operator, whose, sink.committer(&cx), Rc::clone(&writer) as _));
         let written = Rc::clone(&self.records_out);
         Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written, mark: self.mark(operator) }))
     }
