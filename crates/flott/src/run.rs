@@ -24,7 +24,7 @@ pub(crate) use outlook::Outlook;
 #[cfg(unix)]
 pub(crate) use server::serve;
 pub(crate) use status::Shared;
-pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use status::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
 
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
@@ -90,6 +90,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped, outlook));
+    shared.watch(heartbeats.clone());
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);

@@ -14,6 +14,7 @@ use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::{KeySpace, hash_key};
 use crate::operator::pre_aggregate::Alarm;
+use crate::operator::watched::{Sampled, Watched};
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
@@ -169,6 +170,14 @@ impl SubtaskBuilder {
         let due = Rc::clone(&alarm);
         self.timers.push(Box::new(move || due.get()));
         alarm
+    }
+
+    /// Puts a look at the heaviest keys in front of the first operator of this chain.
+    pub fn watched<K: Key, O>(&self, operator: &str, first: O) -> Watched<K, O> {
+        let keys = Arc::new(Sampled::new(operator));
+        let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
+        heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
+        Watched::new(keys, Rc::clone(&self.flow), self.attempt.key_seed, first)
     }
 
     /// The mark under which an operator shows in the worker's heartbeat.
