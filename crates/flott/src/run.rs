@@ -140,6 +140,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             ..defaults
         },
         worker: WorkerOptions {
+            hot_keys: settings.hot_keys.unwrap_or(worker.hot_keys),
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },

@@ -40,6 +40,8 @@ pub struct Settings {
     pub stop_timeout: Option<Duration>,
     /// The longest pause before a restart in the process; default 60 s.
     pub longest_restart_delay: Option<Duration>,
+    /// Sample records for hot keys; default off.
+    pub hot_keys: Option<bool>,
     /// Local working files.
     pub work_dir: Option<PathBuf>,
     /// Events as JSON lines on stdout.
@@ -66,6 +68,7 @@ impl Settings {
             overwrite: self.overwrite.or(other.overwrite),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
             longest_restart_delay: self.longest_restart_delay.or(other.longest_restart_delay),
+            hot_keys: self.hot_keys.or(other.hot_keys),
             work_dir: self.work_dir.or(other.work_dir),
             json: self.json.or(other.json),
             metrics: self.metrics.or(other.metrics),

@@ -48,7 +48,7 @@ pub struct Status {
     /// What the job promises now: what is left if it crashes at this moment. Less than its mode would give, if it was
     /// restored from less, or if there was a lesser mode since the last exact checkpoint.
     pub guarantee: Option<Guarantee>,
-    /// The heaviest keys of each subtask with keys: those that have at least a hundredth of its records, heaviest first, by
+    /// With `hot_keys`: the heaviest keys of each subtask with keys: those that have at least a hundredth of its records, heaviest first, by
     /// samples of the last million or so. Not of operators with two inputs, and not of folds in parts.
     pub hot_keys: Vec<HotKey>,
 }

@@ -40,8 +40,10 @@ pub struct Watched<K, O> {
 
 impl<K: Key, O> Watched<K, O> {
     /// In front of an operator whose head counts its records in this flow.
-    pub(crate) fn new(keys: Arc<Sampled<K>>, flow: Rc<Flow>, seed: u64, operator: O) -> Watched<K, O> {
-        Watched { keys, flow, due: 0, random: seed, operator }
+    pub(crate) fn new(keys: Arc<Sampled<K>>, flow: Rc<Flow>, seed: Option<u64>, operator: O) -> Watched<K, O> {
+        // Without a seed no sample is ever due.
+        let due = if seed.is_some() { 0 } else { u64::MAX };
+        Watched { keys, flow, due, random: seed.unwrap_or(0), operator }
     }
 
     /// SplitMix64.

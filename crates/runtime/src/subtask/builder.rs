@@ -175,9 +175,12 @@ impl SubtaskBuilder {
     /// Puts a look at the heaviest keys in front of the first operator of this chain.
     pub fn watched<K: Key, O>(&self, operator: &str, first: O) -> Watched<K, O> {
         let keys = Arc::new(Sampled::new(operator));
-        let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
-        heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
-        Watched::new(keys, Rc::clone(&self.flow), self.attempt.key_seed, first)
+        let samples = self.attempt.options.hot_keys;
+        if samples {
+            let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
+            heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
+        }
+        Watched::new(keys, Rc::clone(&self.flow), samples.then_some(self.attempt.key_seed), first)
     }
 
     /// The mark under which an operator shows in the worker's heartbeat.

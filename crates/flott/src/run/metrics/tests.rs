@@ -10,7 +10,7 @@ use std::net::TcpStream as Client;
 fn serving() -> (JobHandle, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let job = Job::new("counting");
-    job.workers(2).metrics("127.0.0.1:0").checkpoint_interval(Duration::from_millis(20));
+    job.workers(2).metrics("127.0.0.1:0").hot_keys(true).checkpoint_interval(Duration::from_millis(20));
     job.checkpoint_dir(dir.path().display().to_string());
     job.source("numbers", Generator::unbounded(1, |n, _| n).rate(10_000.0))
         .key_by(|n| n % 10)
@@ -116,7 +116,7 @@ fn names_are_escaped_and_what_is_not_known_is_left_out() {
 #[test]
 fn a_hot_key_is_named_by_the_status_and_its_share_is_exported_without_its_name() {
     let job = Job::new("uneven");
-    job.workers(2).metrics("127.0.0.1:0");
+    job.workers(2).metrics("127.0.0.1:0").hot_keys(true);
     job.source("clicks", Generator::unbounded(1, |n, _| if n % 2 == 0 { "hot".to_owned() } else { n.to_string() }))
         .key_by(|page| page.clone())
         .fold("views", 0u64, |views, _| *views += 1)

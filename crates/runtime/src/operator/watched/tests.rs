@@ -17,7 +17,7 @@ impl<T> Operator<T> for Nothing {
 /// Looks ahead over a stream of keys as the head of a chain does, and takes every record.
 fn seen(count: u64, key: impl Fn(u64) -> u64) -> Hot {
     let (keys, flow) = (Arc::new(Sampled::new("count")), Rc::new(Flow::default()));
-    let mut watched = Watched::new(Arc::clone(&keys), Rc::clone(&flow), 7, Nothing);
+    let mut watched = Watched::new(Arc::clone(&keys), Rc::clone(&flow), Some(7), Nothing);
     for begin in (0..count).step_by(128) {
         let upcoming: Vec<_> = (begin..begin + 128).map(|n| Keyed { hash: key(n), key: key(n), value: () }).collect();
         watched.look_ahead(&upcoming);
