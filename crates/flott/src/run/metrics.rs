@@ -150,11 +150,14 @@ const OF_SUBTASKS: [OfSubtask; 10] = [
     }),
 ];
 
+/// A gauge of hot keys: its name, what it is, and its value.
+type OfHotKeys = (&'static str, &'static str, fn(&Hot) -> f64);
+
 /// Two gauges for each subtask with keys. The keys themselves are in `flott status --json`: as labels they would be without
 /// number.
 fn hot_keys(text: &mut String, job: &str, hot: &[BTreeMap<u16, Hot>]) {
     let job = label(job);
-    let gauges: [(&str, &str, fn(&Hot) -> f64); 2] = [
+    let gauges: [OfHotKeys; 2] = [
         ("hottest_key_share", "share of the records that the heaviest key has at least, by samples", |hot| {
             hot.keys.first().map_or(0.0, |(_, share)| *share)
         }),
