@@ -14,7 +14,8 @@ use crate::message::{AbortReason, Ack, Action, Cut, Dropped, Event, JobFailure, 
 use crate::options::{OptionError, Options, check_interval};
 use crate::pending::{Pending, Taken};
 use crate::resolutions::Resolutions;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use litemap::LiteMap;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 mod outcome;
@@ -49,7 +50,7 @@ pub struct Coordinator<P> {
     options: Options,
     origin: Origin,
     /// Every subtask, and whether it has reached the end of its data.
-    subtasks: BTreeMap<SubtaskId, bool>,
+    subtasks: LiteMap<SubtaskId, bool>,
     sources: BTreeSet<SubtaskId>,
     now: u64,
     next_id: CheckpointId,
@@ -118,7 +119,7 @@ impl<P> Coordinator<P> {
         now: u64,
     ) -> Result<Coordinator<P>, Vec<OptionError>> {
         options.validate()?;
-        let subtasks: BTreeMap<SubtaskId, bool> = subtasks.into_iter().map(|subtask| (subtask, false)).collect();
+        let subtasks: LiteMap<SubtaskId, bool> = subtasks.into_iter().map(|subtask| (subtask, false)).collect();
         Ok(Coordinator {
             sources: sources.into_iter().filter(|source| subtasks.contains_key(source)).collect(),
             now,

@@ -8,7 +8,8 @@
 use crate::contest::{Claim, ContestError, Restore};
 use crate::ids::{AttemptId, CheckpointId, Slot};
 use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, StartEntry};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// What is missing for a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,12 +25,12 @@ pub(crate) enum Need {
 pub(crate) struct Survey {
     slots: BTreeSet<Slot>,
     nonce: u64,
-    entries: BTreeMap<Slot, Result<LogEntry, EntryError>>,
+    entries: LiteMap<Slot, Result<LogEntry, EntryError>>,
 }
 
 impl Survey {
     pub(crate) fn new(slots: Vec<Slot>, nonce: u64) -> Survey {
-        Survey { slots: slots.into_iter().collect(), nonce, entries: BTreeMap::new() }
+        Survey { slots: slots.into_iter().collect(), nonce, entries: LiteMap::new_vec() }
     }
 
     /// The nonce of the entry that may follow.

@@ -12,7 +12,8 @@ use flott_runtime::operator::try_map::Skipped;
 use flott_runtime::plan::{BuildChain, Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
 use flott_runtime::record::{Record, TypedCodec};
 use flott_runtime::subtask::SubtaskBuilder;
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
@@ -57,7 +58,7 @@ pub(crate) struct Graph {
     streams: Vec<StreamDraft>,
     skipped: Vec<Skipped>,
     /// By the operator that has them.
-    sides: BTreeMap<usize, Arc<SideOutputs>>,
+    sides: LiteMap<usize, Arc<SideOutputs>>,
     labels: BTreeSet<String>,
     outputs: Vec<String>,
     errors: Vec<String>,

@@ -132,12 +132,12 @@ impl JobHandle {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let _inside = runtime.enter();
         let listener = tokio::net::UnixListener::from_std(socket.listener()?)?;
-        runtime.spawn(crate::run::serve(listener, job.into(), self.commands()));
+        runtime.spawn(crate::run::task(crate::run::serve(listener, job.into(), self.commands())));
         Ok(())
     }
 
     /// Runs something beside the job, until the job's I/O threads end.
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn spawn(&self, task: crate::run::Task) {
         if let Some(runtime) = &self.runtime {
             runtime.spawn(task);
         }

@@ -5,6 +5,7 @@ use crate::flags::{self, NoArguments};
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::job::Job;
+use crate::run::task;
 use crate::run::{self, Ended, Report, Status};
 use crate::settings::Settings;
 use clap::Args;
@@ -135,7 +136,7 @@ fn warnings(frozen: &Frozen, panics_end_only_the_attempt: bool) -> Vec<String> {
 /// The first signal stops with a final checkpoint, the second ends the process at once.
 fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
     let commands = handle.commands();
-    handle.spawn(async move {
+    handle.spawn(task(async move {
         let Ok(mut signals) = Signals::new() else {
             write_log("warning: signals cannot be caught: Ctrl-C ends the job without a final checkpoint");
             return;
@@ -158,7 +159,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         let _ = tokio::time::timeout(LAST_WORDS, last).await;
         socket.remove();
         exit(INTERRUPTED);
-    });
+    }));
 }
 
 /// What is left of a job that a second signal ends.

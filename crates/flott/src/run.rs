@@ -16,6 +16,7 @@ mod printer;
 mod server;
 mod status;
 mod store;
+mod task;
 mod teller;
 mod watch;
 
@@ -47,6 +48,7 @@ use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
 use store::Store;
+pub(crate) use task::{Task, task};
 use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;
@@ -113,7 +115,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         teller,
         patience,
     };
-    runtime.spawn(driver.drive());
+    runtime.spawn(task(driver.drive()));
     Ok(JobHandle::new(runtime, events, shared, metrics))
 }
 

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::sink::Stdout;
 use crate::source::Threads;
 use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub struct Restore {
     /// The checkpoint.
     pub checkpoint: CheckpointId,
     /// By checkpoint id: the one to restore and all bases that it leans on.
-    pub manifests: BTreeMap<CheckpointId, RestoredManifest>,
+    pub manifests: LiteMap<CheckpointId, RestoredManifest>,
     /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
     pub same_topology: bool,
 }
@@ -62,9 +62,9 @@ pub struct Restore {
 #[derive(Clone, Debug)]
 pub struct RestoredManifest {
     /// By operator name, as the manifest has it: the vertex it ran in then.
-    pub vertex_of: BTreeMap<String, u16>,
+    pub vertex_of: LiteMap<String, u16>,
     /// All parts.
-    pub parts: BTreeMap<SubtaskId, SubtaskPart>,
+    pub parts: LiteMap<SubtaskId, SubtaskPart>,
 }
 
 /// Sizes and times of a worker. Defaults as in the contracts.

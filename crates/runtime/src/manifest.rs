@@ -12,8 +12,9 @@ use crate::layout::{self, Name};
 use crate::plan::{Partitioning, Plan, Role, StatePlan};
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, SubtaskId};
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -186,7 +187,7 @@ impl Manifest {
 
     /// All blobs that it names, by path. A segment that several subtasks share is there once.
     #[must_use]
-    pub fn blobs(&self) -> BTreeMap<&str, &BlobRef> {
+    pub fn blobs(&self) -> LiteMap<&str, &BlobRef> {
         blobs(&self.parts)
     }
 
@@ -342,7 +343,7 @@ pub(crate) fn blob_bytes<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -
     blobs(parts).values().fold(0, |sum, blob| sum.saturating_add(blob.length))
 }
 
-fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> BTreeMap<&'a str, &'a BlobRef> {
+fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> LiteMap<&'a str, &'a BlobRef> {
     parts.into_iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
 }
 

@@ -3,7 +3,7 @@
 //! The subtask counts in plain cells of its own and adds them here once a step. Nothing is decided by it, and a number may be a
 //! step old.
 
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -145,7 +145,7 @@ impl Meter {
 
 /// The meters of one worker, by vertex.
 #[derive(Debug, Default)]
-pub struct Meters(Mutex<BTreeMap<u16, Arc<Meter>>>);
+pub struct Meters(Mutex<LiteMap<u16, Arc<Meter>>>);
 
 impl Meters {
     /// The meter of a vertex's subtask; the same in all attempts.
@@ -158,14 +158,14 @@ impl Meters {
 
     /// The heaviest keys of each vertex that has keys.
     #[must_use]
-    pub fn hot(&self) -> BTreeMap<u16, Hot> {
+    pub fn hot(&self) -> LiteMap<u16, Hot> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().filter_map(|(vertex, meter)| Some((*vertex, meter.hot()?))).collect()
     }
 
     /// What all of them show, by vertex.
     #[must_use]
-    pub fn read(&self) -> BTreeMap<u16, Reading> {
+    pub fn read(&self) -> LiteMap<u16, Reading> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.iter().map(|(vertex, meter)| (*vertex, meter.read())).collect()
     }

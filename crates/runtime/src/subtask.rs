@@ -36,6 +36,7 @@ use crate::state::SharedTable;
 use crate::time::{Clock, Time, Watermark};
 use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
 use gate::{ChannelSite, Gate};
+use litemap::LiteMap;
 use output::OutputPort;
 use sinks::SinkPort;
 use snapshot::Part;
@@ -117,7 +118,7 @@ pub(crate) struct Subtask {
     phase: Phase,
     /// The splits that the restored checkpoint lists, until the source opens.
     restored_splits: Option<BTreeMap<String, SplitPart>>,
-    restored_tokens: BTreeMap<String, Vec<Token>>,
+    restored_tokens: LiteMap<String, Vec<Token>>,
     /// No record follows: the end of data was handed on.
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
@@ -131,7 +132,7 @@ pub(crate) struct Subtask {
     /// Checkpoints that are completed and whose commits are under way, oldest first.
     committing: Vec<CheckpointId>,
     /// Which sink a blocking call belongs to.
-    calls: BTreeMap<Ticket, usize>,
+    calls: LiteMap<Ticket, usize>,
     records_in: Rc<Cell<u64>>,
     records_out: Rc<Cell<u64>>,
     tally: Tally,
@@ -179,7 +180,7 @@ impl Subtask {
             acked: Vec::new(),
             phase: Phase::Restoring,
             restored_splits: None,
-            restored_tokens: BTreeMap::new(),
+            restored_tokens: LiteMap::new_vec(),
             ended: false,
             stopped: false,
             source_wait: None,
@@ -187,7 +188,7 @@ impl Subtask {
             first_seen: None,
             alignment_ends: None,
             committing: Vec::new(),
-            calls: BTreeMap::new(),
+            calls: LiteMap::new_vec(),
             records_in,
             records_out,
             tally: Tally::new(attempt.world.heartbeats.of(id.index).meters().of(id.vertex)),
@@ -325,7 +326,7 @@ impl Subtask {
             let tokens = self.restored_tokens.remove(sink.operator()).unwrap_or_default();
             sink.clean(tokens);
         }
-        self.restored_tokens = BTreeMap::new();
+        self.restored_tokens = LiteMap::new_vec();
         Ok(())
     }
 
@@ -444,7 +445,7 @@ pub(crate) struct RestoredPart {
     pub(crate) channels: Vec<RestoredChannel>,
     pub(crate) finished: bool,
     /// By sink: the tokens that it owns and, for subtask 0, all others; those of one writer in the order of epochs.
-    pub(crate) tokens: BTreeMap<String, Vec<RestoredToken>>,
+    pub(crate) tokens: LiteMap<String, Vec<RestoredToken>>,
 }
 
 /// A token that the restored checkpoint lists.

@@ -2,6 +2,7 @@
 //!
 //! It decides nothing about the job. What it alone knows is how to wait.
 
+use super::task::task;
 use crate::console::delayed_lines;
 
 use super::narrow::Narrow;
@@ -189,17 +190,17 @@ impl Driver {
     /// Gives up the segments that an attempt did not come to the end of. Its threads are gone: no more of them is written.
     fn forget(&self, attempt: AttemptId) {
         let store = self.store.clone();
-        tokio::spawn(async move { store.forget(attempt).await });
+        tokio::spawn(task(async move { store.forget(attempt).await }));
     }
 
     /// Removes what writes of dead attempts left half done, beside the job; what cannot be removed now can be at the next start.
     fn sweep(&self, attempt: AttemptId) {
         let store = self.store.clone();
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             if let Err(error) = store.sweep_staged(attempt).await {
                 tracing::warn!(target: "flott", "leftovers of older attempts stay for now: {error}");
             }
-        });
+        }));
     }
 
     fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
@@ -218,7 +219,7 @@ impl Driver {
         for (ticket, request) in outbox.storage {
             let reply = self.narrow.pass(&request, self.store.serve(request.clone()));
             let ports = Arc::clone(&self.ports);
-            tokio::spawn(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) });
+            tokio::spawn(task(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) }));
         }
         if let Some(attempt) = outbox.start {
             self.ports.begin(attempt.id);

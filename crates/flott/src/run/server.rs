@@ -2,6 +2,7 @@
 //!
 //! Whoever connects may be slow, silent or wrong; that costs the job nothing but a small task, and for a bounded time.
 
+use super::task::task;
 use crate::handle::Commands;
 use crate::remote::{LONGEST_REQUEST, Request, refusal, status_answer};
 use crate::settings::{parse_interval, parse_mode};
@@ -36,7 +37,7 @@ pub(crate) async fn serve(listener: UnixListener, job: Arc<str>, commands: Comma
         };
         let place = Arc::clone(&places).try_acquire_owned();
         let (job, commands) = (Arc::clone(&job), commands.clone());
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             match place {
                 Ok(_place) => talk(client, &job, &commands).await,
                 Err(_) => {
@@ -44,7 +45,7 @@ pub(crate) async fn serve(listener: UnixListener, job: Arc<str>, commands: Comma
                     answer(&mut client, &refusal(&error)).await;
                 }
             }
-        });
+        }));
     }
 }
 

@@ -8,6 +8,7 @@ use flott_runtime::history::Phases;
 use flott_runtime::job_manager::{JobEvent, Located, Outcome};
 use flott_runtime::meter::Hot;
 use flott_runtime::operator::try_map::Skipped;
+use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -148,9 +149,9 @@ struct State {
     result: Option<Result<Report>>,
     ignored: Dropped,
     /// Who waits for a checkpoint.
-    asking: BTreeMap<RequestId, Asking>,
+    asking: LiteMap<RequestId, Asking>,
     /// Who wants to know where one is.
-    seeking: BTreeMap<RequestId, oneshot::Sender<Located>>,
+    seeking: LiteMap<RequestId, oneshot::Sender<Located>>,
     requests: u64,
 }
 
@@ -166,8 +167,8 @@ impl Shared {
             outlook,
             result: None,
             ignored: Dropped::default(),
-            asking: BTreeMap::new(),
-            seeking: BTreeMap::new(),
+            asking: LiteMap::new_vec(),
+            seeking: LiteMap::new_vec(),
             requests: 0,
         };
         Shared { state: Mutex::new(state), over: Condvar::new(), skipped, heartbeats: OnceLock::new() }
@@ -323,7 +324,7 @@ impl Shared {
         }
         let result = self.report(&state, outcome);
         state.status.phase = Phase::Ended;
-        for asking in std::mem::take(&mut state.asking).into_values() {
+        for (_, asking) in std::mem::take(&mut state.asking) {
             let _ = asking.send(Err(over(&result)));
         }
         state.seeking.clear();
@@ -353,7 +354,7 @@ impl Shared {
 
 fn hot_keys(heartbeats: &Heartbeats) -> Vec<HotKey> {
     let subtasks = (0u16..).zip(heartbeats.hot());
-    let all = subtasks.flat_map(|(subtask, vertices)| vertices.into_values().map(move |hot| (subtask, hot)));
+    let all = subtasks.flat_map(|(subtask, vertices)| vertices.into_iter().map(move |(_, hot)| (subtask, hot)));
     let keys = all.flat_map(|(subtask, Hot { operator, keys, .. })| {
         keys.into_iter().map(move |(key, share)| HotKey { operator: operator.clone(), subtask, key, share })
     });

@@ -11,14 +11,14 @@ use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::manifest::{BaseEntry, Manifest};
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::sync::Arc;
 
 /// A restore being planned.
 pub(super) struct Planning {
     claim: Box<Claim>,
     /// Read and verified so far, with what named them.
-    manifests: BTreeMap<CheckpointId, (BaseEntry, Manifest)>,
+    manifests: LiteMap<CheckpointId, (BaseEntry, Manifest)>,
     reading: Option<(Ticket, BaseEntry)>,
 }
 
@@ -44,7 +44,7 @@ impl Planning {
     pub(super) fn begin(claim: Box<Claim>, cx: &mut Cx<'_>) -> (Planning, Planned) {
         let top = claim.restore.as_ref();
         let top = top.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
-        let mut planning = Planning { claim, manifests: BTreeMap::new(), reading: None };
+        let mut planning = Planning { claim, manifests: LiteMap::new_vec(), reading: None };
         let planned = match top {
             Some(top) => planning.read(top, cx),
             None => planning.ready(cx),

@@ -16,7 +16,8 @@ use crate::io::{StorageReply, Ticket};
 use crate::plan::{Plan, Role};
 use crate::time::Time;
 use flott_checkpoint::{Completed, Coordinator, CoordinatorEvent as Event, SubtaskId, Tried};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An attempt whose workers run.
@@ -41,7 +42,7 @@ pub(super) struct Running {
     sources_left: BTreeSet<SubtaskId>,
     /// Workers that hold the restored state.
     restored: BTreeSet<u16>,
-    progress: BTreeMap<u16, Progress>,
+    progress: LiteMap<u16, Progress>,
 }
 
 /// How far an attempt is.
@@ -112,7 +113,7 @@ impl Running {
             sources,
             sources_left,
             restored: BTreeSet::new(),
-            progress: BTreeMap::new(),
+            progress: LiteMap::new_vec(),
         }
     }
 

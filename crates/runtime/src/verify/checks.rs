@@ -6,7 +6,8 @@ use crate::envelope::hex;
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
 use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, Incarnation, LogEntry, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 const COPY: &str = "put back a copy of this file, if there is one";
 const FALL_BACK: &str =
@@ -94,7 +95,7 @@ fn check_ids(directory: &Directory, findings: &mut Vec<Finding>) {
 
 /// What the next attempt restores must be there (L3).
 fn check_head(directory: &Directory, findings: &mut Vec<Finding>) {
-    let Some((slot, Ok(LogEntry::Start(start)))) = directory.log.last_key_value() else { return };
+    let Some((slot, Ok(LogEntry::Start(start)))) = directory.log.last() else { return };
     let Some(id) = start.restored_from else { return };
     if !directory.checkpoints().any(|(_, entry)| entry.id == id) {
         let what = format!("it restores checkpoint {id}, which is not in the log");
@@ -173,7 +174,7 @@ fn wrong_incarnation(directory: &Directory, attempt: AttemptId, manifest: &Manif
         Ok(LogEntry::Start(start)) => start.began,
         _ => None,
     });
-    let began: BTreeMap<u64, Incarnation> = starts.map(|began| (began.id, began)).collect();
+    let began: LiteMap<u64, Incarnation> = starts.map(|began| (began.id, began)).collect();
     if manifest.incarnation != hex(start.incarnation) {
         return Some(format!(
             "it is of incarnation {}, but its attempt is of {}",

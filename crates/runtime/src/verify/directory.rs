@@ -10,7 +10,8 @@ use crate::manifest::Manifest;
 use crate::pin::Pin;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, LogEntry, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// A manifest as it was found.
 #[derive(Debug)]
@@ -24,12 +25,12 @@ pub(super) struct FoundManifest {
 /// Everything of a job's directory but its blobs.
 #[derive(Debug, Default)]
 pub struct Directory {
-    pub(super) lengths: BTreeMap<String, u64>,
-    pub(super) log: BTreeMap<Slot, Result<LogEntry, String>>,
-    pub(super) manifests: BTreeMap<(CheckpointId, AttemptId), FoundManifest>,
-    pub(super) history: BTreeMap<(CheckpointId, AttemptId), HistoryEntry>,
+    pub(super) lengths: LiteMap<String, u64>,
+    pub(super) log: LiteMap<Slot, Result<LogEntry, String>>,
+    pub(super) manifests: LiteMap<(CheckpointId, AttemptId), FoundManifest>,
+    pub(super) history: LiteMap<(CheckpointId, AttemptId), HistoryEntry>,
     /// Paths of damaged small objects, and what is wrong.
-    pub(super) damaged: BTreeMap<String, String>,
+    pub(super) damaged: LiteMap<String, String>,
     pub(super) strangers: Vec<String>,
     objects: u64,
     bytes: u64,

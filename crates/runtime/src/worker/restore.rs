@@ -22,7 +22,8 @@ use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKE
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
 use in_flight::InFlight;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use litemap::LiteMap;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use tracing::Span;
 
@@ -40,9 +41,9 @@ pub(super) struct Restoring {
     next_ticket: u64,
     begun: bool,
     /// Footers by path, once read.
-    footers: BTreeMap<String, Footer>,
+    footers: LiteMap<String, Footer>,
     /// Footers to read: the file, and the bytes from its end that are being asked for.
-    asked_footers: BTreeMap<Ticket, (BlobRef, u64)>,
+    asked_footers: LiteMap<Ticket, (BlobRef, u64)>,
     /// Footers to ask for when there is room: not yet asked for, or longer than the first read.
     waiting_footers: VecDeque<(BlobRef, u64)>,
     /// Set once all footers are in.
@@ -54,7 +55,7 @@ pub(super) struct Restoring {
 struct Blocks {
     waiting: VecDeque<Piece>,
     asked: VecDeque<(Ticket, Piece, Option<Bytes>)>,
-    tokens: BTreeMap<String, Vec<RestoredToken>>,
+    tokens: LiteMap<String, Vec<RestoredToken>>,
     /// Pieces of a blob, until its last one is in.
     blob: Vec<u8>,
     in_flight: InFlight,
@@ -85,8 +86,8 @@ impl Restoring {
             worker,
             next_ticket: 0,
             begun: false,
-            footers: BTreeMap::new(),
-            asked_footers: BTreeMap::new(),
+            footers: LiteMap::new_vec(),
+            asked_footers: LiteMap::new_vec(),
             waiting_footers: VecDeque::new(),
             plan: None,
         }
@@ -123,7 +124,7 @@ impl Restoring {
         let mut tokens = std::mem::take(&mut blocks.tokens);
         #[cfg(feature = "mutations")]
         if crate::mutation::is(crate::mutation::Mutation::TokensScattered) {
-            for token in tokens.values_mut().flatten() {
+            for token in tokens.iter_mut().flat_map(|(_, tokens)| tokens) {
                 token.owned = owner_of_name(&token.token.name, attempt.workers) == self.worker;
             }
         }
@@ -137,7 +138,7 @@ impl Restoring {
 
     /// The segments that this worker needs: its own along the chain, and of the newest checkpoint those with tokens for it.
     fn list_footers(&mut self, restore: &Restore, subtasks: &[Subtask]) {
-        let mut blobs: BTreeMap<String, BlobRef> = BTreeMap::new();
+        let mut blobs: LiteMap<String, BlobRef> = LiteMap::new_vec();
         for manifest in restore.manifests.values() {
             let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
             let segments = own.filter_map(|part| part.segment.clone());
@@ -147,7 +148,7 @@ impl Restoring {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
-        self.waiting_footers.extend(blobs.into_values().map(|blob| (blob, FIRST_TAIL)));
+        self.waiting_footers.extend(blobs.into_iter().map(|(_, blob)| (blob, FIRST_TAIL)));
     }
 
     fn ask_footers(&mut self, outbox: &mut Outbox) {
@@ -372,7 +373,7 @@ fn plan_table(
 fn restore_rest(
     restore: &Restore,
     subtask: &mut Subtask,
-    tokens: &BTreeMap<String, Vec<RestoredToken>>,
+    tokens: &LiteMap<String, Vec<RestoredToken>>,
     finished: &BTreeSet<SubtaskId>,
     in_flight: &mut InFlight,
     worker: u16,

@@ -4,6 +4,7 @@ use super::*;
 use crate::connector::{Generator, MemorySink, MemorySource};
 use crate::{Job, JobHandle};
 use flott_runtime::meter::Portion;
+use litemap::LiteMap;
 use std::io::{Read, Write as _};
 use std::net::TcpStream as Client;
 
@@ -100,7 +101,7 @@ fn names_are_escaped_and_what_is_not_known_is_left_out() {
         Reading { sum: Portion { records_in: 3, busy: 1_500_000, ..Portion::default() }, ..Reading::default() };
     let mut late = reading;
     late.watermark = Some(8_000);
-    let meters = [BTreeMap::from([(0, reading)]), BTreeMap::from([(0, late)])];
+    let meters = [LiteMap::from_iter([(0, reading)]), LiteMap::from_iter([(0, late)])];
     let text = exposition("a \"job\"", &["one\\two"], &meters, &Status::default(), Time(10_000_000));
     assert!(
         text.contains(r#"flott_records_in_total{job="a \"job\"",chain="one\\two",vertex="0",subtask="1"} 3"#),

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
 use std::fs;
@@ -89,7 +90,11 @@ impl StorageServer {
     ///
     /// # Errors
     /// `Refused`, if it does not, or if nothing can be written.
-    pub async fn probe(&self) -> Result<()> {
+    pub fn probe(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(self.try_out())
+    }
+
+    async fn try_out(&self) -> Result<()> {
         for first in [true, false] {
             match self.create_probe().await {
                 StorageReply::Exists => return Ok(()),
