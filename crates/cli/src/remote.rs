@@ -128,6 +128,7 @@ fn lines(answer: &Value) -> Vec<String> {
         format!("  guarantee    {}", text("guarantee")),
         format!("  records      {} in, {} out", text("records_in"), text("records_out")),
     ];
+    lines.extend(hot_key_lines(answer));
     if answer.get("checkpoint_mode").is_none_or(Value::is_null) {
         lines.push("  checkpoints  off".to_owned());
         return lines;
@@ -153,6 +154,24 @@ fn lines(answer: &Value) -> Vec<String> {
         lines.extend(missing.map(|line| format!("    {}", word(line))));
     }
     lines
+}
+
+/// So many hot keys are printed; `--json` has them all.
+const MOST_HOT_KEYS: usize = 5;
+
+/// The heaviest keys of all operators, if there are any.
+fn hot_key_lines(answer: &Value) -> Vec<String> {
+    let hot = answer.get("hot_keys").and_then(Value::as_array).into_iter().flatten();
+    let share = |key: &Value| key.get("share").and_then(Value::as_f64).unwrap_or_default();
+    let mut hot: Vec<&Value> = hot.collect();
+    hot.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    let shown = hot.into_iter().take(MOST_HOT_KEYS).map(|key| {
+        let of = |name: &str| word(key.get(name).unwrap_or(&Value::Null));
+        let percent = share(key) * 100.0;
+        let (operator, subtask) = (of("operator"), of("subtask"));
+        format!("  hot key      {}: {percent:.0} % of the records of {operator}, subtask {subtask}", of("key"))
+    });
+    shown.collect()
 }
 
 /// A value without the quotes of JSON.

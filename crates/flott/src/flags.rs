@@ -2,7 +2,7 @@
 
 use crate::settings::{
     Settings, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require,
-    parse_restore, parse_stop_timeout, parse_workers,
+    parse_restart_delay, parse_restore, parse_stop_timeout, parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
@@ -60,6 +60,12 @@ pub(crate) struct Flags {
     /// How long a stop may take [default: 30s]
     #[arg(long, env = "FLOTT_STOP_TIMEOUT", value_name = "TIME", value_parser = parse_stop_timeout)]
     stop_timeout: Option<Duration>,
+    /// The longest pause before a restart in the process; pauses begin with 50ms and double [default: 60s]
+    #[arg(long, env = "FLOTT_LONGEST_RESTART_DELAY", value_name = "TIME", value_parser = parse_restart_delay)]
+    longest_restart_delay: Option<Duration>,
+    /// Sample records for the heaviest keys of each keyed operator: see `flott status` and --metrics
+    #[arg(long, env = "FLOTT_HOT_KEYS", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    hot_keys: bool,
     /// Directory for local working files; without effect in this version, which writes checkpoints straight to their directory
     #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
     work_dir: Option<PathBuf>,
@@ -178,6 +184,8 @@ impl From<Flags> for Settings {
             allow_unclaimed_state: switch(flags.allow_unclaimed_state),
             overwrite: switch(flags.overwrite),
             stop_timeout: flags.stop_timeout,
+            longest_restart_delay: flags.longest_restart_delay,
+            hot_keys: switch(flags.hot_keys),
             work_dir: flags.work_dir,
             json: switch(flags.json),
             metrics: flags.metrics,

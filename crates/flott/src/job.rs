@@ -130,6 +130,11 @@ setters! {
     overwrite(bool);
     /// How long a stop may take; as `--stop-timeout`. Default 30 s.
     stop_timeout(Duration);
+    /// The longest pause before a restart in the process; as `--longest-restart-delay`. Pauses begin with 50 ms and double.
+    /// Default 60 s.
+    longest_restart_delay(Duration);
+    /// Samples records for hot keys; as `--hot-keys`. Default off.
+    hot_keys(bool);
     /// Local working files; as `--work-dir`. It has no effect in this version: a local checkpoint directory is written directly.
     work_dir(impl Into<PathBuf>), into;
     /// Events as JSON lines on stdout; as `--json`.

@@ -42,7 +42,7 @@ pub use handle::{Commands, JobHandle, SavepointReport};
 pub use job::Job;
 pub use keyed::Keyed;
 pub use program::{main, main_with};
-pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use run::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
 pub use settings::Settings;
 pub use stream::{Stream, Sunk};
 
@@ -78,4 +78,6 @@ mod documents {
     struct StateGuide;
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
+    #[doc = include_str!("../../../docs/guide/testing-a-job.md")]
+    struct TestingAJob;
 }

@@ -282,8 +282,8 @@ impl Job {
         let frozen = self.freeze()?;
         let opening = opening(self, &frozen, &settings)?;
         for warning in &opening.warnings {
-            tracing::warn!(target: "flott", "{warning}");
+            tracing::warn!(target: "flott", job = self.name(), "{warning}");
         }
-        run::start(frozen, &settings, Box::new(run::Quiet))
+        run::start(frozen, &settings, Box::new(run::Quiet(self.name().to_owned())))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Requests and answers, and the asking end; the answering end is in `run/server.rs`. Nothing here runs a job.
 
-use crate::run::{CheckpointStatus, Phase, Status};
+use crate::run::{CheckpointStatus, HotKey, Phase, Status};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::whereabouts::Whereabouts;
 use serde::{Deserialize, Serialize};
@@ -109,6 +109,7 @@ pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereab
         "records_in": status.records_in,
         "records_out": status.records_out,
         "skipped": status.skipped,
+        "hot_keys": status.hot_keys.iter().map(hot_key).collect::<Vec<_>>(),
     })
 }
 
@@ -117,6 +118,10 @@ fn checkpoint(checkpoint: CheckpointStatus) -> Value {
     let phases: BTreeMap<_, _> =
         phases.named().into_iter().map(|(phase, micros)| (phase, millis(Duration::from_micros(micros)))).collect();
     json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes, "phases_ms": phases})
+}
+
+fn hot_key(hot: &HotKey) -> Value {
+    json!({"operator": hot.operator, "subtask": hot.subtask, "key": hot.key, "share": hot.share})
 }
 
 fn phase(phase: Phase) -> &'static str {

@@ -9,6 +9,7 @@ mod crash;
 mod driver;
 mod dry_run;
 mod metrics;
+mod narrow;
 mod outlook;
 mod ports;
 mod printer;
@@ -28,14 +29,14 @@ pub(crate) use savepoint::Target;
 #[cfg(unix)]
 pub(crate) use server::serve;
 pub(crate) use status::Shared;
-pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use status::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
 pub(crate) use store::Store;
 
 use crate::graph::Frozen;
 use crate::handle::{Commands, JobHandle};
 use crate::settings::Settings;
 use driver::Driver;
-use flott_checkpoint::Options;
+use flott_checkpoint::{Options, RestartOptions};
 use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
@@ -65,6 +66,7 @@ const IO_THREADS: usize = 2;
 /// Starts a job. Its outcome comes by the handle.
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
     let plan = Arc::clone(&frozen.plan);
+    let job = plan.job.clone();
     let manager_settings = manager_settings(settings, &plan)?;
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
     let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
@@ -94,6 +96,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped, outlook));
+    shared.watch(heartbeats.clone());
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
@@ -101,13 +104,16 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let (beside, io) = (store.clone(), runtime.handle().clone());
     let driver = Driver {
         restore_from,
+        job,
         manager,
         inbox,
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
         ports: Ports::new(events.clone(), store.clone(), runtime.handle().clone()),
         store,
+        narrow: narrow::Narrow::new(),
         clock,
         running: None,
+        attempt: tracing::Span::none(),
         wake_at: None,
         watch: Watch::new(patience),
         heartbeats,
@@ -145,13 +151,21 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
         },
         worker: WorkerOptions {
             credit_window: settings.credit_window.unwrap_or(worker.credit_window),
+            hot_keys: settings.hot_keys.unwrap_or(worker.hot_keys),
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },
+        restart: restart_options(settings),
         ..JobSettings::default()
     };
     manager.validate(plan)?;
     Ok(manager)
+}
+
+fn restart_options(settings: &Settings) -> RestartOptions {
+    let defaults = RestartOptions::default();
+    let longest = settings.longest_restart_delay.unwrap_or(defaults.longest);
+    RestartOptions { first: defaults.first.min(longest), longest, ..defaults }
 }
 
 fn cores() -> u16 {

@@ -46,6 +46,10 @@ pub struct Settings {
     pub overwrite: Option<bool>,
     /// How long a stop may take; default 30 s.
     pub stop_timeout: Option<Duration>,
+    /// The longest pause before a restart in the process; default 60 s.
+    pub longest_restart_delay: Option<Duration>,
+    /// Sample records for hot keys; default off.
+    pub hot_keys: Option<bool>,
     /// Local working files.
     pub work_dir: Option<PathBuf>,
     /// Events as JSON lines on stdout.
@@ -80,6 +84,8 @@ impl Settings {
             allow_unclaimed_state: self.allow_unclaimed_state.or(other.allow_unclaimed_state),
             overwrite: self.overwrite.or(other.overwrite),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
+            longest_restart_delay: self.longest_restart_delay.or(other.longest_restart_delay),
+            hot_keys: self.hot_keys.or(other.hot_keys),
             work_dir: self.work_dir.or(other.work_dir),
             json: self.json.or(other.json),
             metrics: self.metrics.or(other.metrics),
@@ -103,7 +109,9 @@ impl Settings {
         let both = self.claim == Some(true) && self.overwrite == Some(true);
         let both =
             both.then(|| "--claim goes on with earlier output and --overwrite removes it: choose one".to_owned());
-        [workers, interval, timeout, alignment, directory, window, homeless, idle, both].into_iter().flatten().collect()
+        let delay = self.longest_restart_delay.and_then(|delay| check_restart_delay(delay).err());
+        let directories = [directory, homeless, idle, both];
+        [workers, interval, timeout, alignment, window, delay].into_iter().chain(directories).flatten().collect()
     }
 }
 
@@ -171,6 +179,21 @@ fn check_stop_timeout(timeout: Duration) -> Result<(), String> {
     }
     if timeout > LONGEST {
         return Err("a stop timeout of more than a year is surely not meant".to_owned());
+    }
+    Ok(())
+}
+
+pub(crate) fn parse_restart_delay(text: &str) -> Result<Duration, String> {
+    let delay = parse_duration(text)?;
+    check_restart_delay(delay).map(|()| delay)
+}
+
+fn check_restart_delay(delay: Duration) -> Result<(), String> {
+    if delay < Duration::from_millis(1) {
+        return Err("a restart delay of less than 1ms would keep the machine busy with a lasting failure".to_owned());
+    }
+    if delay > LONGEST {
+        return Err("a restart delay of more than a year is surely not meant".to_owned());
     }
     Ok(())
 }

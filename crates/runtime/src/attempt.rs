@@ -119,6 +119,8 @@ pub struct WorkerOptions {
     pub progress_interval: Duration,
     /// How long after its trigger a checkpoint that began aligned goes on unaligned (200 ms).
     pub alignment_timeout: Duration,
+    /// Whether records are sampled for hot keys.
+    pub hot_keys: bool,
 }
 
 impl Default for WorkerOptions {
@@ -133,6 +135,7 @@ impl Default for WorkerOptions {
             segment_buffer: 8 << 20,
             progress_interval: Duration::from_millis(500),
             alignment_timeout: Duration::from_millis(200),
+            hot_keys: false,
         }
     }
 }

@@ -12,6 +12,7 @@ pub mod control;
 pub mod envelope;
 pub mod error;
 pub mod heartbeat;
+pub mod heavy;
 pub mod history;
 pub mod host;
 pub mod io;

@@ -15,6 +15,7 @@ mod source_chain;
 mod standing;
 mod step;
 mod tally;
+mod trail;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;

@@ -39,6 +39,8 @@ fn every_flag_arrives() {
         "--allow-unclaimed-state",
         "--overwrite",
         "--stop-timeout=5s",
+        "--longest-restart-delay=2s",
+        "--hot-keys",
         "--work-dir=w",
         "--claim",
         "--dry-run",
@@ -61,6 +63,8 @@ fn every_flag_arrives() {
         allow_unclaimed_state: Some(true),
         overwrite: Some(true),
         stop_timeout: Some(Duration::from_secs(5)),
+        longest_restart_delay: Some(Duration::from_secs(2)),
+        hot_keys: Some(true),
         work_dir: Some("w".into()),
         json: Some(true),
         metrics: Some("127.0.0.1:0".to_owned()),
@@ -94,6 +98,8 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
         ("--require=at-most-once", "exactly-once"),
         ("--stop-timeout=0s", "final checkpoint"),
         ("--stop-timeout=900years", "year"),
+        ("--longest-restart-delay=0s", "busy"),
+        ("--longest-restart-delay=900years", "year"),
     ];
     for (flag, reason) in cases {
         let error = parsed(&[flag]).unwrap_err();

@@ -5,6 +5,7 @@
 use super::task::task;
 use crate::console::delayed_lines;
 
+use super::narrow::Narrow;
 use super::ports::Ports;
 use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
@@ -22,6 +23,7 @@ use flott_runtime::worker::Mail;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::Span;
 
 /// What hears of a run.
 pub(crate) trait Listen: Send {
@@ -31,20 +33,23 @@ pub(crate) trait Listen: Send {
     fn on_end(&mut self, result: &Result<Report>);
 }
 
-/// Hears of everything and says only what is wrong, to the program's own log.
-pub(crate) struct Quiet;
+/// Hears of everything and says only what is wrong, to the program's own log. Holds the job's name.
+pub(crate) struct Quiet(pub(crate) String);
 
 impl Listen for Quiet {
     fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
+        let job = self.0.as_str();
         match event {
-            JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
+            JobEvent::Warning(warning) => tracing::warn!(target: "flott", job, "{warning}"),
             JobEvent::Aborted { id, reason } => {
-                tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
+                tracing::warn!(target: "flott", job, checkpoint = id.0, "checkpoint {id} was given up: {reason}")
             }
             JobEvent::Delayed(whereabouts) => delayed_lines(whereabouts).iter().for_each(|line| {
-                tracing::warn!(target: "flott", "{line}");
+                tracing::warn!(target: "flott", job, checkpoint = whereabouts.id.0, "{line}");
             }),
-            JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
+            JobEvent::Restart { error, restarts, .. } => {
+                tracing::warn!(target: "flott", job, restarts, "the job restarts: {error}")
+            }
             _ => {}
         }
     }
@@ -52,10 +57,26 @@ impl Listen for Quiet {
     fn on_end(&mut self, _: &Result<Report>) {}
 }
 
+/// What happens to a job, for whoever listens by `tracing`; the console has its own words for it.
+fn trace(attempt: &Span, job: &str, event: &JobEvent) {
+    match event {
+        JobEvent::Completed { id, mode, bytes, duration, .. } => {
+            let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(target: "flott", parent: attempt, job, checkpoint = id.0, %mode, bytes, millis, "completed");
+        }
+        JobEvent::Restart { restarts, delay, error } => {
+            let restart = tracing::info_span!(target: "flott", "restart", job, restarts, ?delay);
+            tracing::debug!(target: "flott", parent: &restart, "the attempt failed: {error}");
+        }
+        _ => {}
+    }
+}
+
 /// What hears of a run, boxed.
 pub(crate) type Listener = Box<dyn Listen>;
 
 pub(super) struct Driver {
+    pub(super) job: String,
     pub(super) manager: JobManager,
     /// The directory to begin from, and whether its output is claimed.
     pub(super) restore_from: Option<(String, bool)>,
@@ -63,8 +84,11 @@ pub(super) struct Driver {
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
     pub(super) store: Store,
+    pub(super) narrow: Narrow,
     pub(super) clock: SystemClock,
     pub(super) running: Option<RunningAttempt>,
+    /// Open as long as an attempt runs.
+    pub(super) attempt: Span,
     pub(super) wake_at: Option<Time>,
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
@@ -189,6 +213,7 @@ impl Driver {
                     let _ = tokio::task::spawn_blocking(move || running.join()).await;
                 }
                 self.forget(*attempt);
+                self.attempt = Span::none();
             }
             _ => {}
         }
@@ -217,6 +242,7 @@ impl Driver {
     fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
+            trace(&self.attempt, &self.job, &event);
             let status = self.shared.on_event(&event);
             self.teller.tell(now, event, status);
         }
@@ -227,12 +253,14 @@ impl Driver {
             self.shared.found(request, located);
         }
         for (ticket, request) in outbox.storage {
-            let reply = self.store.serve(request);
+            let reply = self.narrow.pass(&request, self.store.serve(request.clone()));
             let ports = Arc::clone(&self.ports);
             tokio::spawn(task(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) }));
         }
         if let Some(attempt) = outbox.start {
             self.ports.begin(attempt.id);
+            let (job, workers) = (attempt.plan.job.as_str(), attempt.workers);
+            self.attempt = tracing::info_span!(target: "flott", "attempt", job, attempt = attempt.id.0, workers);
             self.sweep(attempt.id);
             let ports: HostPorts = Arc::clone(&self.ports) as HostPorts;
             self.running = Some(self.host.start(attempt, ports));

@@ -4,14 +4,16 @@ use super::outlook::Outlook;
 use super::savepoint::{Taken, Target};
 use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
+use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::history::Phases;
 use flott_runtime::job_manager::{JobEvent, Located, Outcome};
+use flott_runtime::meter::Hot;
 use flott_runtime::operator::try_map::Skipped;
 use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot};
 
@@ -50,6 +52,23 @@ pub struct Status {
     /// What the job promises now: what is left if it crashes at this moment. Less than its mode would give, if it was
     /// restored from less, or if there was a lesser mode since the last exact checkpoint.
     pub guarantee: Option<Guarantee>,
+    /// With `hot_keys`: the heaviest keys of each subtask with keys: those that have at least a hundredth of its records, heaviest first, by
+    /// samples of the last million or so. Not of operators with two inputs, and not of folds in parts.
+    pub hot_keys: Vec<HotKey>,
+}
+
+/// A key that has many of the records of its subtask.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HotKey {
+    /// The operator.
+    pub operator: String,
+    /// The worker whose subtask has the key.
+    pub subtask: u16,
+    /// The key: text as it is, anything else as JSON; cut after 100 characters.
+    pub key: String,
+    /// The share of the subtask's records that it has at least, 0 to 1.
+    pub share: f64,
 }
 
 /// What a job is doing.
@@ -125,6 +144,8 @@ pub(crate) struct Shared {
     skipped: Vec<Skipped>,
     /// Held by those who copy a savepoint: the end waits for them.
     busy: Arc<RwLock<()>>,
+    /// Whoever knows the heaviest keys, once there is somebody.
+    heartbeats: OnceLock<Heartbeats>,
 }
 
 struct State {
@@ -171,7 +192,8 @@ impl Shared {
             requests: 0,
             closing: false,
         };
-        Shared { state: Mutex::new(state), over: Condvar::new(), skipped, busy: Arc::default() }
+        let heartbeats = OnceLock::new();
+        Shared { state: Mutex::new(state), over: Condvar::new(), skipped, busy: Arc::default(), heartbeats }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -179,7 +201,15 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        self.lock().status.clone()
+        let mut status = self.lock().status.clone();
+        status.hot_keys = self.heartbeats.get().map(hot_keys).unwrap_or_default();
+        status
+    }
+
+    /// Where the heaviest keys are known.
+    pub(crate) fn watch(&self, heartbeats: Heartbeats) {
+        // There is one run, and so one set of them.
+        let _ = self.heartbeats.set(heartbeats);
     }
 
     /// Refuses what the job cannot do, before it is asked to.
@@ -396,6 +426,17 @@ impl Shared {
         let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
         counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
     }
+}
+
+fn hot_keys(heartbeats: &Heartbeats) -> Vec<HotKey> {
+    let subtasks = (0u16..).zip(heartbeats.hot());
+    let all = subtasks.flat_map(|(subtask, vertices)| vertices.into_iter().map(move |(_, hot)| (subtask, hot)));
+    let keys = all.flat_map(|(subtask, Hot { operator, keys, .. })| {
+        keys.into_iter().map(move |(key, share)| HotKey { operator: operator.clone(), subtask, key, share })
+    });
+    let mut keys: Vec<HotKey> = keys.collect();
+    keys.sort_by(|one, other| one.operator.cmp(&other.operator).then(other.share.total_cmp(&one.share)));
+    keys
 }
 
 /// Why a job that is over takes no checkpoint.

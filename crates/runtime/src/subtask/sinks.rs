@@ -3,6 +3,7 @@
 //! Everything that may block happens in calls made off the worker, one at a time. An aborted checkpoint throws nothing away:
 //! its epoch stays, is prepared with the next checkpoint if that had failed, and is committed with the next one recorded.
 
+use super::trail::Whose;
 use crate::attempt::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::heartbeat::Mark;
@@ -105,6 +106,7 @@ pub(super) enum SinkNews {
 /// See the head of this file.
 pub(super) struct SinkPort {
     operator: String,
+    whose: Whose,
     committer: Option<Arc<dyn Committer>>,
     writer: Rc<RefCell<dyn Seal>>,
     epochs: VecDeque<Epoch>,
@@ -129,11 +131,13 @@ enum Duty {
 impl SinkPort {
     pub(super) fn new(
         operator: &str,
+        whose: Whose,
         committer: Option<Arc<dyn Committer>>,
         writer: Rc<RefCell<dyn Seal>>,
     ) -> SinkPort {
         SinkPort {
             operator: operator.to_owned(),
+            whose,
             committer,
             writer,
             epochs: VecDeque::new(),
@@ -265,9 +269,9 @@ impl SinkPort {
                 Done::Claimed(if adopts { committer.adopt(&adopted) } else { committer.claim(overwrite) })
             }));
         }
-        if let Some((_, token)) = self.to_commit.front() {
-            let token = Arc::clone(token);
-            return Some(call(move || Done::Committed(committer.commit(&token))));
+        if let Some((id, token)) = self.to_commit.front() {
+            let (token, span) = (Arc::clone(token), self.whose.commit(&self.operator, *id));
+            return Some(call(move || span.in_scope(|| Done::Committed(committer.commit(&token)))));
         }
         match self.duties.front() {
             Some(Duty::Clean(restored)) => {
@@ -283,8 +287,9 @@ impl SinkPort {
         let EpochState::Sealed(mut sealed) = std::mem::replace(&mut epoch.state, EpochState::Preparing) else {
             unreachable!("just found as sealed")
         };
+        let span = self.whose.prepare(&self.operator, id);
         Some(call(move || {
-            let result = committer.prepare(&mut sealed);
+            let result = span.in_scope(|| committer.prepare(&mut sealed));
             Done::Prepared(id, result, sealed)
         }))
     }
