@@ -1,13 +1,13 @@
 //! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
 
 use crate::settings::{
-    Settings, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require, parse_restore,
-    parse_stop_timeout, parse_workers,
+    Settings, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require,
+    parse_restore, parse_stop_timeout, parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser};
-use flott_checkpoint::{Guarantee, Mode, Restore};
+use flott_checkpoint::{Guarantee, Mode};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,9 +33,15 @@ pub(crate) struct Flags {
     /// Time between two checkpoints [default: 1s]
     #[arg(long, env = "FLOTT_CHECKPOINT_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
     checkpoint_interval: Option<Duration>,
-    /// latest, the number of a checkpoint, or none to start over [default: latest]
+    /// latest, the number of a checkpoint, the path of a savepoint as ./DIR, or none to start over [default: latest]
     #[arg(long, env = "FLOTT_RESTORE", value_name = "WHAT", value_parser = parse_restore)]
-    restore: Option<Restore>,
+    restore: Option<Wanted>,
+    /// With --restore PATH: commit output that is pending there, and go on with output that is committed
+    #[arg(long, env = "FLOTT_CLAIM", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    claim: bool,
+    /// Check everything about what would be restored, start nothing and write nothing
+    #[arg(long, env = "FLOTT_DRY_RUN", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    dry_run: bool,
     /// Refuse to run with less than exactly-once or at-least-once
     #[arg(long, env = "FLOTT_REQUIRE", value_name = "GUARANTEE", value_parser = parse_require)]
     require: Option<Guarantee>,
@@ -150,6 +156,11 @@ impl From<Flags> for Settings {
     fn from(flags: Flags) -> Settings {
         // A switch can only be on: that it is off says nothing.
         let switch = |on: bool| on.then_some(true);
+        let (restore, restore_from) = match flags.restore {
+            Some(Wanted::Own(restore)) => (Some(restore), None),
+            Some(Wanted::From(path)) => (None, Some(path)),
+            None => (None, None),
+        };
         Settings {
             workers: flags.workers,
             checkpoint_dir: flags.checkpoint_dir,
@@ -157,7 +168,10 @@ impl From<Flags> for Settings {
             alignment_timeout: flags.alignment_timeout,
             credit_window: None,
             checkpoint_interval: flags.checkpoint_interval,
-            restore: flags.restore,
+            restore,
+            restore_from,
+            claim: switch(flags.claim),
+            dry_run: switch(flags.dry_run),
             require: flags.require,
             no_fallback: switch(flags.no_fallback),
             allow_duplicates: switch(flags.allow_duplicates),

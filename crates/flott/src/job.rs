@@ -114,6 +114,10 @@ setters! {
     checkpoint_interval(Duration);
     /// What to restore; as `--restore`. Default [`Restore::Latest`].
     restore(Restore);
+    /// The directory of a savepoint, or of a job, to begin a new incarnation from; as `--restore PATH`.
+    restore_from(impl Into<String>), into;
+    /// Goes on with the output of the incarnation that [`Job::restore_from`] names; as `--claim`.
+    claim(bool);
     /// Refuses to run with a lesser guarantee; as `--require`.
     require(Guarantee);
     /// A damaged checkpoint ends the job instead of falling back to an older one; as `--no-fallback`.

@@ -38,7 +38,7 @@ pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
 pub use flott_runtime::time::Time;
 pub use flott_runtime::whereabouts::Whereabouts;
-pub use handle::{Commands, JobHandle};
+pub use handle::{Commands, JobHandle, SavepointReport};
 pub use job::Job;
 pub use keyed::Keyed;
 pub use program::{main, main_with};

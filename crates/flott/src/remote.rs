@@ -47,6 +47,24 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint_interval: Option<String>,
     },
+    /// Takes a savepoint. Answer: an object with `path`, `checkpoint` and `bytes`, when it is complete.
+    Savepoint {
+        /// The directory, absolute: the job may run in another one than whoever asks.
+        directory: String,
+        /// The job ends with it.
+        #[serde(default)]
+        stop: bool,
+        /// And its sources end where they are.
+        #[serde(default)]
+        drain: bool,
+    },
+}
+
+impl Request {
+    /// Whether the answer may take any time.
+    fn is_long(&self) -> bool {
+        matches!(self, Request::Savepoint { .. })
+    }
 }
 
 impl Request {

@@ -7,10 +7,12 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod dry_run;
 mod metrics;
 mod outlook;
 mod ports;
 mod printer;
+mod savepoint;
 #[cfg(unix)]
 mod server;
 mod status;
@@ -20,14 +22,17 @@ mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use dry_run::dry_run;
 pub(crate) use outlook::Outlook;
+pub(crate) use savepoint::Target;
 #[cfg(unix)]
 pub(crate) use server::serve;
 pub(crate) use status::Shared;
 pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+pub(crate) use store::Store;
 
 use crate::graph::Frozen;
-use crate::handle::JobHandle;
+use crate::handle::{Commands, JobHandle};
 use crate::settings::Settings;
 use driver::Driver;
 use flott_checkpoint::Options;
@@ -46,7 +51,6 @@ use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
 pub(crate) use task::{Task, task};
 use teller::Teller;
 use tokio::sync::mpsc;
@@ -93,7 +97,10 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
+    let restore_from = settings.restore_from.clone().map(|path| (path, settings.claim.unwrap_or(false)));
+    let (beside, io) = (store.clone(), runtime.handle().clone());
     let driver = Driver {
+        restore_from,
         manager,
         inbox,
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
@@ -110,7 +117,8 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         patience,
     };
     runtime.spawn(task(driver.drive()));
-    Ok(JobHandle::new(runtime, events, shared, metrics))
+    let commands = Commands::new(events, shared, beside, io);
+    Ok(JobHandle::new(runtime, commands, metrics))
 }
 
 /// What the job manager has to know, after everything was checked that can be.
@@ -124,7 +132,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
         checkpoints: settings.checkpoint_dir.is_some(),
         workers: settings.workers,
         default_workers: cores(),
-        restore: settings.restore.unwrap_or(flott_checkpoint::Restore::Latest),
+        restore: settings.restore.clone().unwrap_or(flott_checkpoint::Restore::Latest),
         require: settings.require,
         no_fallback: settings.no_fallback.unwrap_or(false),
         allow_duplicates: settings.allow_duplicates.unwrap_or(false),

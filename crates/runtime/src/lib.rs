@@ -29,6 +29,7 @@ pub mod packet;
 pub mod pin;
 pub mod plan;
 pub mod record;
+pub mod savepoint;
 pub mod segment;
 pub mod sink;
 pub mod source;

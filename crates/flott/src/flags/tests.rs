@@ -40,6 +40,8 @@ fn every_flag_arrives() {
         "--overwrite",
         "--stop-timeout=5s",
         "--work-dir=w",
+        "--claim",
+        "--dry-run",
         "--json",
         "--metrics=127.0.0.1:0",
     ]);
@@ -51,7 +53,10 @@ fn every_flag_arrives() {
         // The program alone sets it.
         credit_window: None,
         checkpoint_interval: Some(Duration::from_millis(250)),
-        restore: Some(Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore: Some(flott_checkpoint::Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore_from: None,
+        claim: Some(true),
+        dry_run: Some(true),
         require: Some(Guarantee::ExactlyOnce),
         no_fallback: Some(true),
         allow_duplicates: Some(true),
@@ -61,6 +66,7 @@ fn every_flag_arrives() {
         work_dir: Some("w".into()),
         json: Some(true),
         metrics: Some("127.0.0.1:0".to_owned()),
+        credit_window: None,
     };
     assert_eq!(all, expected);
 }

@@ -57,6 +57,8 @@ pub(crate) type Listener = Box<dyn Listen>;
 
 pub(super) struct Driver {
     pub(super) manager: JobManager,
+    /// The directory to begin from, and whether its output is claimed.
+    pub(super) restore_from: Option<(String, bool)>,
     pub(super) inbox: UnboundedReceiver<ManagerEvent>,
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
@@ -85,13 +87,14 @@ impl Driver {
     /// Runs the job to its end.
     pub(super) async fn drive(mut self) {
         let _last_word = LastWord(Arc::clone(&self.shared));
-        let outcome = match self.store.probe().await {
+        let outcome = match self.prepare().await {
             Ok(()) => self.run().await,
             Err(error) => Outcome::Failed(error),
         };
         if let Some(running) = self.running.take() {
             running.stop();
         }
+        self.last_savepoints(&outcome).await;
         if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {
             let warning = "output that nobody has read is not printed any more".to_owned();
             self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
@@ -100,6 +103,38 @@ impl Driver {
         let told = self.teller.end(self.shared.preview(&outcome));
         let _ = read_out(&outcome, self.patience, told).await;
         let _ = self.shared.finish(outcome);
+    }
+
+    /// What may refuse the job before it begins.
+    async fn prepare(&mut self) -> Result<()> {
+        self.store.probe().await?;
+        if let Some((location, claim)) = self.restore_from.take() {
+            let (elsewhere, _) = super::savepoint::find(&location, claim).await?;
+            self.manager.begin_with(elsewhere);
+        }
+        Ok(())
+    }
+
+    /// Copies the final checkpoint for whoever stopped the job with a savepoint, and lets other copies come to their end.
+    async fn last_savepoints(&mut self, outcome: &Outcome) {
+        let last = match outcome {
+            Outcome::Finished { checkpoint, .. } | Outcome::Stopped { checkpoint } => *checkpoint,
+            Outcome::Cancelled | Outcome::Failed(_) => None,
+        };
+        for (target, asking) in self.shared.take_last() {
+            let written = match last {
+                Some(id) => target.write(&self.store, id).await,
+                None => Err(target.give_back("the job ended without a final checkpoint").await),
+            };
+            if let Err(error) = &written {
+                let warning = format!("the job has ended, and no savepoint was written: {error}");
+                self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
+            }
+            // Whoever does not wait any more does not care.
+            let _ = asking.send(written);
+        }
+        self.shared.refuse_all(outcome);
+        let _ = read_out(outcome, self.patience, self.shared.at_rest()).await;
     }
 
     async fn run(&mut self) -> Outcome {
@@ -142,7 +177,8 @@ impl Driver {
     async fn handle(&mut self, event: ManagerEvent) -> Option<Outcome> {
         let now = self.clock.now();
         match &event {
-            ManagerEvent::Command(Command::Stop) => {
+            ManagerEvent::Command(Command::EndWithSavepoint { drain: true }) => self.shared.on_stop(),
+            ManagerEvent::Command(Command::Stop | Command::EndWithSavepoint { drain: false }) => {
                 self.watch.on_stop(now);
                 self.shared.on_stop();
             }

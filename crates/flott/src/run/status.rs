@@ -1,6 +1,7 @@
 //! What is known about a run while it goes on, and when it is over.
 
 use super::outlook::Outlook;
+use super::savepoint::{Taken, Target};
 use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::history::Phases;
@@ -10,9 +11,9 @@ use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot};
 
 /// How a job stands.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,8 @@ pub struct Status {
     pub attempt: Option<AttemptId>,
     /// Workers of that attempt.
     pub workers: u16,
+    /// How many workers took the checkpoint that it restored, if that was another number.
+    pub rescaled_from: Option<u16>,
     /// The checkpoint it was restored from.
     pub restored: Option<CheckpointId>,
     /// Restarts in this process.
@@ -120,6 +123,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     over: Condvar,
     skipped: Vec<Skipped>,
+    /// Held by those who copy a savepoint: the end waits for them.
+    busy: Arc<RwLock<()>>,
 }
 
 struct State {
@@ -131,11 +136,25 @@ struct State {
     asking: LiteMap<RequestId, Asking>,
     /// Who wants to know where one is.
     seeking: LiteMap<RequestId, oneshot::Sender<Located>>,
+    /// Who waits for a copy of the final checkpoint.
+    last: Vec<(Target, oneshot::Sender<Result<Taken>>)>,
     requests: u64,
+    /// Nobody gets a checkpoint any more.
+    closing: bool,
 }
 
 /// Where the answer to a request for a checkpoint goes.
 type Asking = Sender<Result<CheckpointId>>;
+
+impl State {
+    /// Why nobody gets a checkpoint any more.
+    fn refusal(&self) -> Option<Error> {
+        match &self.result {
+            Some(result) => Some(over(result)),
+            None => self.closing.then(|| Error::failed("no checkpoint was taken: the job is ending")),
+        }
+    }
+}
 
 impl Shared {
     pub(crate) fn new(skipped: Vec<Skipped>, outlook: Outlook) -> Shared {
@@ -148,9 +167,11 @@ impl Shared {
             ignored: Dropped::default(),
             asking: LiteMap::new_vec(),
             seeking: LiteMap::new_vec(),
+            last: Vec::new(),
             requests: 0,
+            closing: false,
         };
-        Shared { state: Mutex::new(state), over: Condvar::new(), skipped }
+        Shared { state: Mutex::new(state), over: Condvar::new(), skipped, busy: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -171,6 +192,19 @@ impl Shared {
             Some(result) => Err(Error::refused(format!("the job {}", how_it_ended(result)))),
             None => state.outlook.check(mode, interval),
         }
+    }
+
+    /// Refuses savepoints of a job that takes no checkpoints.
+    ///
+    /// # Errors
+    /// If it takes none, or is over.
+    pub(crate) fn check_savepoints(&self) -> Result<()> {
+        self.check(None, None)?;
+        if self.lock().outlook.mode().is_none() {
+            let error = Error::refused("checkpoints are off, so there are no savepoints either");
+            return Err(error.hint("start the job with --checkpoint-dir"));
+        }
+        Ok(())
     }
 
     /// Waits for the end.
@@ -197,14 +231,53 @@ impl Shared {
     /// If the job is over.
     pub(crate) fn ask(&self) -> Result<(RequestId, Receiver<Result<CheckpointId>>)> {
         let mut state = self.lock();
-        if let Some(result) = &state.result {
-            return Err(over(result));
+        if let Some(error) = state.refusal() {
+            return Err(error);
         }
         state.requests += 1;
         let request = RequestId(state.requests);
         let (asking, answer) = channel();
         state.asking.insert(request, asking);
         Ok((request, answer))
+    }
+
+    /// Somebody wants a copy of the final checkpoint.
+    ///
+    /// # Errors
+    /// If the job is over; gives the target back.
+    pub(crate) fn ask_last(&self, target: Target) -> Result<oneshot::Receiver<Result<Taken>>, (Target, Error)> {
+        let mut state = self.lock();
+        if let Some(error) = state.refusal() {
+            return Err((target, error));
+        }
+        let (asking, answer) = oneshot::channel();
+        state.last.push((target, asking));
+        Ok(answer)
+    }
+
+    /// Who wants a copy of the final checkpoint.
+    pub(super) fn take_last(&self) -> Vec<(Target, oneshot::Sender<Result<Taken>>)> {
+        let mut state = self.lock();
+        state.closing = true;
+        std::mem::take(&mut state.last)
+    }
+
+    /// While this lives the end of the job waits: something is being copied, or an answer is on its way.
+    pub(crate) async fn busy(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.busy).read_owned().await
+    }
+
+    /// Nothing is being copied.
+    pub(super) async fn at_rest(&self) {
+        drop(self.busy.write().await);
+    }
+
+    /// Nobody gets a checkpoint any more.
+    pub(super) fn refuse_all(&self, outcome: &Outcome) {
+        let result = self.preview(outcome);
+        for (_, asking) in std::mem::take(&mut self.lock().asking) {
+            let _ = asking.send(Err(over(&result)));
+        }
     }
 
     /// Somebody wants to know where the pending checkpoint is. Nothing comes if the job is over.
@@ -254,9 +327,10 @@ impl Shared {
                 outlook.begun(Guarantee::ExactlyOnce);
                 status.begin(*attempt, *workers, None);
             }
-            JobEvent::Restored { attempt, checkpoint, guarantee, workers } => {
+            JobEvent::Restored { attempt, checkpoint, guarantee, workers, rescaled_from } => {
                 outlook.begun(*guarantee);
                 status.begin(*attempt, *workers, Some(*checkpoint));
+                status.rescaled_from = *rescaled_from;
             }
             JobEvent::Changed { mode, interval } => outlook.changed(*mode, *interval),
             JobEvent::Completed { id, mode, duration, bytes, phases } => {
@@ -299,6 +373,7 @@ impl Shared {
             let _ = asking.send(Err(over(&result)));
         }
         state.seeking.clear();
+        state.last.clear();
         state.result = Some(result.clone());
         self.over.notify_all();
         result
@@ -348,6 +423,7 @@ impl Status {
             self.phase = Phase::Running;
         }
         (self.attempt, self.workers, self.restored) = (Some(attempt), workers, restored);
+        self.rescaled_from = None;
         (self.records_in, self.records_out) = (0, 0);
     }
 }

@@ -11,7 +11,7 @@ use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::key::{KeySpace, hash_key};
+use crate::key::KeySpace;
 use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
@@ -126,13 +126,9 @@ impl SubtaskBuilder {
     /// `Refused` if there are more workers than key groups.
     pub fn own_key(&self) -> Result<(u64, u64)> {
         let space = KeySpace::of_attempt(&self.attempt, self.id.index);
-        if space.owned.is_empty() {
-            let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
-            return Err(Error::refused(format!("{workers} workers share {groups} key groups, so some own none")));
-        }
-        let hashed = (0..u64::MAX).map(|key| (hash_key(space.seed, &key).expect("a number can be hashed"), key));
-        let own = hashed.into_iter().find(|(hash, _)| space.owns(space.group(*hash)));
-        Ok(own.expect("some number lies in a key group that is there"))
+        let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
+        let none = || Error::refused(format!("{workers} workers share {groups} key groups, so some own none"));
+        space.own_key().ok_or_else(none)
     }
 
     /// A declared list state of this chain, one list a key.
@@ -206,7 +202,7 @@ impl SubtaskBuilder {
 
     /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
     fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
-        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+        let Some(restore) = self.attempt.restore.as_ref().filter(|_| self.attempt.same_channels()) else {
             return vec![];
         };
         let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };

@@ -7,6 +7,7 @@ use crate::attempt::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::heartbeat::Mark;
 use crate::io::{Answer, BlockingCall, answer};
+use crate::manifest::AdoptedLife;
 use crate::operator::{Context, Operator, Signal};
 use crate::record::Record;
 use crate::sink::{Committer, Sealed, SinkWriter, Token};
@@ -120,7 +121,7 @@ pub(super) struct SinkPort {
 }
 
 enum Duty {
-    Claim { overwrite: bool },
+    Claim { overwrite: bool, adopted: Vec<AdoptedLife> },
     Clean(Vec<Token>),
     Overwrite,
 }
@@ -156,8 +157,8 @@ impl SinkPort {
 
     /// A new incarnation begins, or one goes on that took over foreign output; subtask 0 alone. The foreign output goes after
     /// the first commit: after that of the restored tokens, if there is a checkpoint already.
-    pub(super) fn claim(&mut self, claim: Claim, is_restored: bool) {
-        self.owe(Duty::Claim { overwrite: claim.overwrite });
+    pub(super) fn claim(&mut self, claim: Claim, is_restored: bool, adopted: &[AdoptedLife]) {
+        self.owe(Duty::Claim { overwrite: claim.overwrite, adopted: adopted.to_vec() });
         self.overwrite_after_commit = claim.overwrite && !is_restored;
         if claim.overwrite && is_restored {
             self.owe(Duty::Overwrite);
@@ -257,9 +258,12 @@ impl SinkPort {
 
     fn choose(&mut self, committer: Arc<dyn Committer>) -> Option<BlockingCall> {
         // A claim comes before everything; other duties follow the commits that they wait for.
-        if let Some(Duty::Claim { overwrite }) = self.duties.front() {
-            let overwrite = *overwrite;
-            return Some(call(move || Done::Claimed(committer.claim(overwrite))));
+        if let Some(Duty::Claim { overwrite, adopted }) = self.duties.front() {
+            let (overwrite, adopted) = (*overwrite, adopted.clone());
+            return Some(call(move || {
+                let adopts = !overwrite && !adopted.is_empty();
+                Done::Claimed(if adopts { committer.adopt(&adopted) } else { committer.claim(overwrite) })
+            }));
         }
         if let Some((_, token)) = self.to_commit.front() {
             let token = Arc::clone(token);
