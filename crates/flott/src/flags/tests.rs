@@ -53,7 +53,6 @@ fn every_flag_arrives() {
         checkpoint_mode: Some(Mode::StopTheWorld),
         alignment_timeout: Some(Duration::from_millis(1_500)),
         // The program alone sets it.
-        credit_window: None,
         checkpoint_interval: Some(Duration::from_millis(250)),
         restore: Some(flott_checkpoint::Restore::Id(flott_checkpoint::CheckpointId(7))),
         restore_from: None,
