@@ -8,7 +8,8 @@
 
 use crate::ids::{AttemptId, CheckpointId, Slot};
 use crate::retention::{Recorded, Retention};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use litemap::LiteMap;
+use std::collections::{BTreeSet, VecDeque};
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +59,7 @@ pub enum CollectEvent {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Collection {
     batches: VecDeque<(CheckpointId, Batch)>,
-    bases: BTreeMap<CheckpointId, CheckpointId>,
+    bases: LiteMap<CheckpointId, CheckpointId>,
     over: Option<CollectAction>,
 }
 

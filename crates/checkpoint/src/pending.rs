@@ -6,7 +6,8 @@ use crate::barrier::{Barrier, Kind};
 use crate::guarantee::Guarantee;
 use crate::ids::{CheckpointId, SubtaskId};
 use crate::message::{Ack, Completed, Part, RequestId};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// What is known of a checkpoint once all its parts are durable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -40,7 +41,7 @@ pub(crate) struct Pending<P> {
     pub(crate) written: Option<Written>,
     untaken: BTreeSet<SubtaskId>,
     missing: BTreeSet<SubtaskId>,
-    parts: BTreeMap<SubtaskId, Part<P>>,
+    parts: LiteMap<SubtaskId, Part<P>>,
 }
 
 impl<P> Pending<P> {
@@ -50,7 +51,7 @@ impl<P> Pending<P> {
         sources: BTreeSet<SubtaskId>,
         subtasks: BTreeSet<SubtaskId>,
     ) -> Pending<P> {
-        let parts = BTreeMap::new();
+        let parts = LiteMap::new_vec();
         Pending { barrier, request, written: None, untaken: sources, missing: subtasks, parts }
     }
 
@@ -88,7 +89,7 @@ impl<P> Pending<P> {
 
     /// Hands out what the manifest needs; from now on it is being recorded.
     pub(crate) fn complete(&mut self, parent: Option<CheckpointId>, guarantee: Guarantee, now: u64) -> Completed<P> {
-        let parts: Vec<Part<P>> = std::mem::take(&mut self.parts).into_values().collect();
+        let parts: Vec<Part<P>> = std::mem::take(&mut self.parts).into_iter().map(|(_, part)| part).collect();
         let completed = Completed {
             barrier: self.barrier,
             parent,

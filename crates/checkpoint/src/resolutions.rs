@@ -5,7 +5,7 @@
 //! if it is newer still. That bounds what a silent subtask can cost.
 
 use crate::ids::{CheckpointId, SubtaskId};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 
 /// What one subtask has still to hear.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
@@ -19,7 +19,7 @@ struct Owed {
 /// The resolutions that are on their way, for all subtasks.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Resolutions {
-    owed: BTreeMap<SubtaskId, Owed>,
+    owed: LiteMap<SubtaskId, Owed>,
     /// The final checkpoint: its resolution is repeated until the commits are done, not only until it is heard.
     last: Option<CheckpointId>,
 }
@@ -31,7 +31,7 @@ impl Resolutions {
 
     /// A checkpoint ended: everybody has to hear it.
     pub(crate) fn resolve(&mut self, id: CheckpointId, completed: bool) {
-        for owed in self.owed.values_mut() {
+        for (_, owed) in &mut self.owed {
             owed.aborted = (!completed).then_some(id);
             if completed {
                 owed.completed = Some(id);

@@ -7,7 +7,8 @@
 //! It decides about checkpoints, not about objects, and deletes nothing; [`crate::Collection`] does that in the right order.
 
 use crate::ids::{AttemptId, CheckpointId, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ pub struct Recorded {
     pub parent: Option<CheckpointId>,
     /// The checkpoint that a part of it builds on; `None`: it is full.
     pub base: Option<CheckpointId>,
-    /// It belongs to the user, who alone deletes it.
+    /// It was taken to be copied elsewhere: nothing builds on it, and it does not use up the number of those that are kept.
     pub savepoint: bool,
 }
 
@@ -58,13 +59,13 @@ pub struct Retention {
 /// Sorts the recorded checkpoints into those that are needed and those that may go.
 #[must_use]
 pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
-    let by_id: BTreeMap<CheckpointId, &Recorded> = recorded.iter().map(|known| (known.id, known)).collect();
+    let by_id: LiteMap<CheckpointId, &Recorded> = recorded.iter().map(|known| (known.id, known)).collect();
     let mut needed: BTreeSet<CheckpointId> = in_use.pins.clone();
     needed.extend(in_use.pending.iter().flat_map(|&(id, base)| [Some(id), base]).flatten());
     // What is said to be in use may be older than what was seen: own checkpoints may have been recorded in between.
     let own = |known: &Recorded| known.attempt == in_use.attempt;
     let is_newer = |known: &Recorded| known.attempt > in_use.attempt || (own(known) && Some(known.id) > in_use.newest);
-    needed.extend(recorded.iter().filter(|known| known.savepoint || is_newer(known)).map(|known| known.id));
+    needed.extend(recorded.iter().filter(|known| is_newer(known)).map(|known| known.id));
     let has_recorded = recorded.iter().any(|known| own(known) && !known.savepoint && !is_newer(known));
     if has_recorded {
         needed.extend(newest(&by_id, in_use.newest, in_use.retained));
@@ -79,7 +80,7 @@ pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
 }
 
 /// The newest `retained` checkpoints of a line; savepoints lie on it but do not count.
-fn newest(by_id: &BTreeMap<CheckpointId, &Recorded>, from: Option<CheckpointId>, retained: u32) -> Vec<CheckpointId> {
+fn newest(by_id: &LiteMap<CheckpointId, &Recorded>, from: Option<CheckpointId>, retained: u32) -> Vec<CheckpointId> {
     let mut kept = Vec::new();
     let mut left = retained.max(1);
     let mut next = from;
@@ -93,7 +94,7 @@ fn newest(by_id: &BTreeMap<CheckpointId, &Recorded>, from: Option<CheckpointId>,
 }
 
 /// An increment needs its base, and that one its own.
-fn close_over_bases(by_id: &BTreeMap<CheckpointId, &Recorded>, needed: &mut BTreeSet<CheckpointId>) {
+fn close_over_bases(by_id: &LiteMap<CheckpointId, &Recorded>, needed: &mut BTreeSet<CheckpointId>) {
     let mut open: Vec<CheckpointId> = needed.iter().copied().collect();
     while let Some(id) = open.pop() {
         if let Some(base) = by_id.get(&id).and_then(|known| known.base)

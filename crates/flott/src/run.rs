@@ -7,30 +7,37 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod dry_run;
 mod metrics;
+mod narrow;
 mod outlook;
 mod ports;
 mod printer;
+mod savepoint;
 #[cfg(unix)]
 mod server;
 mod status;
 mod store;
 mod stores;
+mod task;
 mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use dry_run::dry_run;
 pub(crate) use outlook::Outlook;
+pub(crate) use savepoint::Target;
 #[cfg(unix)]
 pub(crate) use server::serve;
 pub(crate) use status::Shared;
-pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use status::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
+pub(crate) use store::Store;
 
 use crate::graph::Frozen;
-use crate::handle::JobHandle;
+use crate::handle::{Commands, JobHandle};
 use crate::settings::Settings;
 use driver::Driver;
-use flott_checkpoint::Options;
+use flott_checkpoint::{Options, RestartOptions};
 use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
@@ -46,7 +53,7 @@ use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
+pub(crate) use task::{Task, task};
 use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;
@@ -60,6 +67,7 @@ const IO_THREADS: usize = 2;
 /// Starts a job. Its outcome comes by the handle.
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
     let plan = Arc::clone(&frozen.plan);
+    let job = plan.job.clone();
     let manager_settings = manager_settings(settings, &plan)?;
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
     let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
@@ -77,6 +85,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let heartbeats = Heartbeats::default();
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
+    let closes_stores = stores.is_some();
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores };
     let entropy = entropy()?;
     let counted = Arc::clone(&plan);
@@ -90,17 +99,24 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped, outlook));
+    shared.watch(heartbeats.clone());
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
+    let restore_from = settings.restore_from.clone().map(|path| (path, settings.claim.unwrap_or(false)));
+    let (beside, io) = (store.clone(), runtime.handle().clone());
     let driver = Driver {
+        restore_from,
+        job,
         manager,
         inbox,
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
         ports: Ports::new(events.clone(), store.clone(), runtime.handle().clone()),
         store,
+        narrow: narrow::Narrow::new(),
         clock,
         running: None,
+        attempt: tracing::Span::none(),
         wake_at: None,
         watch: Watch::new(patience),
         heartbeats,
@@ -108,9 +124,11 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         printing,
         teller,
         patience,
+        closes_stores,
     };
-    runtime.spawn(driver.drive());
-    Ok(JobHandle::new(runtime, events, shared, metrics))
+    runtime.spawn(task(driver.drive()));
+    let commands = Commands::new(events, shared, beside, io);
+    Ok(JobHandle::new(runtime, commands, metrics))
 }
 
 /// What the job manager has to know, after everything was checked that can be.
@@ -124,7 +142,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
         checkpoints: settings.checkpoint_dir.is_some(),
         workers: settings.workers,
         default_workers: cores(),
-        restore: settings.restore.unwrap_or(flott_checkpoint::Restore::Latest),
+        restore: settings.restore.clone().unwrap_or(flott_checkpoint::Restore::Latest),
         require: settings.require,
         no_fallback: settings.no_fallback.unwrap_or(false),
         allow_duplicates: settings.allow_duplicates.unwrap_or(false),
@@ -136,13 +154,22 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             ..defaults
         },
         worker: WorkerOptions {
+            credit_window: settings.credit_window.unwrap_or(worker.credit_window),
+            hot_keys: settings.hot_keys.unwrap_or(worker.hot_keys),
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },
+        restart: restart_options(settings),
         ..JobSettings::default()
     };
     manager.validate(plan)?;
     Ok(manager)
+}
+
+fn restart_options(settings: &Settings) -> RestartOptions {
+    let defaults = RestartOptions::default();
+    let longest = settings.longest_restart_delay.unwrap_or(defaults.longest);
+    RestartOptions { first: defaults.first.min(longest), longest, ..defaults }
 }
 
 fn cores() -> u16 {

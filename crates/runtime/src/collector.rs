@@ -14,8 +14,8 @@ use crate::history::{HistoryKey, Seen};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::time::Time;
 use flott_checkpoint::{AttemptId, CheckpointId, InUse, LogEntry, Recorded, Slot};
+use litemap::LiteMap;
 use run::{End, Run};
-use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
@@ -43,12 +43,12 @@ pub struct Collector {
 #[derive(Debug)]
 struct Memory {
     attempt: AttemptId,
-    entries: BTreeMap<Slot, LogEntry>,
+    entries: LiteMap<Slot, LogEntry>,
     /// By slot; `Err` says why the manifest cannot be read.
-    recorded: BTreeMap<Slot, (Recorded, Result<(), Unreadable>)>,
+    recorded: LiteMap<Slot, (Recorded, Result<(), Unreadable>)>,
     /// By path: pins that cannot be read, and the newest checkpoint that each of them can hold.
-    dubious_pins: BTreeMap<String, CheckpointId>,
-    history: BTreeMap<HistoryKey, Option<Seen>>,
+    dubious_pins: LiteMap<String, CheckpointId>,
+    history: LiteMap<HistoryKey, Option<Seen>>,
 }
 
 /// Why a manifest tells nothing.
@@ -95,10 +95,10 @@ impl Collector {
             next_ticket: first_ticket,
             memory: Memory {
                 attempt,
-                entries: BTreeMap::new(),
-                recorded: BTreeMap::new(),
-                dubious_pins: BTreeMap::new(),
-                history: BTreeMap::new(),
+                entries: LiteMap::new_vec(),
+                recorded: LiteMap::new_vec(),
+                dubious_pins: LiteMap::new_vec(),
+                history: LiteMap::new_vec(),
             },
             runs: 0,
             run: None,

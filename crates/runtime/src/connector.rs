@@ -21,6 +21,7 @@ mod json_reader;
 mod line_reader;
 mod part_file;
 mod part_name;
+mod unreadable;
 mod watched_files;
 
 pub use csv_reader::Csv;

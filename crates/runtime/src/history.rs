@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 use crate::layout;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId, Outcome, SubtaskId, Tried};
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ pub struct Expired {
 #[must_use]
 pub fn expired(
     entries: impl IntoIterator<Item = HistoryKey>,
-    seen: &BTreeMap<HistoryKey, Option<Seen>>,
+    seen: &LiteMap<HistoryKey, Option<Seen>>,
     now_millis: u64,
 ) -> Expired {
     let mut keys: Vec<HistoryKey> = entries.into_iter().collect();

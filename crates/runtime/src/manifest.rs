@@ -12,8 +12,9 @@ use crate::layout::{self, Name};
 use crate::plan::{Partitioning, Plan, Role, StatePlan};
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, SubtaskId};
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -55,6 +56,9 @@ pub struct Manifest {
     /// Its incarnation was told to take over targets that held foreign output (R4): a restore goes on with removing that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
+    /// Whose output its incarnation goes on with (`--claim`), and how far that goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adopted: Vec<AdoptedLife>,
     /// How many workers the attempt had, and so how many subtasks each vertex has.
     pub workers: u16,
     /// When and how long.
@@ -94,6 +98,15 @@ pub struct ManifestTimings {
     pub started_at: u64,
     /// The last part was durable, and the manifest was made.
     pub completed_at: u64,
+}
+
+/// An earlier incarnation, perhaps of another job, whose output is gone on with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AdoptedLife {
+    /// Its id, as 16 hex digits.
+    pub incarnation: String,
+    /// The checkpoint that was restored: what it committed later would be doubled.
+    pub up_to: CheckpointId,
 }
 
 /// A chain.
@@ -186,7 +199,7 @@ impl Manifest {
 
     /// All blobs that it names, by path. A segment that several subtasks share is there once.
     #[must_use]
-    pub fn blobs(&self) -> BTreeMap<&str, &BlobRef> {
+    pub fn blobs(&self) -> LiteMap<&str, &BlobRef> {
         blobs(&self.parts)
     }
 
@@ -342,7 +355,7 @@ pub(crate) fn blob_bytes<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -
     blobs(parts).values().fold(0, |sum, blob| sum.saturating_add(blob.length))
 }
 
-fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> BTreeMap<&'a str, &'a BlobRef> {
+fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> LiteMap<&'a str, &'a BlobRef> {
     parts.into_iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
 }
 

@@ -32,6 +32,7 @@ pub mod side;
 pub mod throttle;
 pub mod try_map;
 pub mod two_inputs;
+pub mod watched;
 
 #[cfg(test)]
 mod tests;

@@ -15,6 +15,7 @@ mod source_chain;
 mod standing;
 mod step;
 mod tally;
+mod trail;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
@@ -35,6 +36,7 @@ use crate::state::SharedTable;
 use crate::time::{Clock, Time, Watermark};
 use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
 use gate::{ChannelSite, Gate};
+use litemap::LiteMap;
 use output::OutputPort;
 use sinks::SinkPort;
 use snapshot::Part;
@@ -116,11 +118,13 @@ pub(crate) struct Subtask {
     phase: Phase,
     /// The splits that the restored checkpoint lists, until the source opens.
     restored_splits: Option<BTreeMap<String, SplitPart>>,
-    restored_tokens: BTreeMap<String, Vec<Token>>,
+    restored_tokens: LiteMap<String, Vec<Token>>,
     /// No record follows: the end of data was handed on.
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
     stopped: bool,
+    /// A source that gives out nothing more, and ends as soon as it may.
+    draining: bool,
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
     watermark: Watermark,
@@ -130,7 +134,7 @@ pub(crate) struct Subtask {
     /// Checkpoints that are completed and whose commits are under way, oldest first.
     committing: Vec<CheckpointId>,
     /// Which sink a blocking call belongs to.
-    calls: BTreeMap<Ticket, usize>,
+    calls: LiteMap<Ticket, usize>,
     records_in: Rc<Cell<u64>>,
     records_out: Rc<Cell<u64>>,
     tally: Tally,
@@ -178,15 +182,16 @@ impl Subtask {
             acked: Vec::new(),
             phase: Phase::Restoring,
             restored_splits: None,
-            restored_tokens: BTreeMap::new(),
+            restored_tokens: LiteMap::new_vec(),
             ended: false,
             stopped: false,
+            draining: false,
             source_wait: None,
             watermark: Watermark::default(),
             first_seen: None,
             alignment_ends: None,
             committing: Vec::new(),
-            calls: BTreeMap::new(),
+            calls: LiteMap::new_vec(),
             records_in,
             records_out,
             tally: Tally::new(attempt.world.heartbeats.of(id.index).meters().of(id.vertex)),
@@ -324,8 +329,16 @@ impl Subtask {
             let tokens = self.restored_tokens.remove(sink.operator()).unwrap_or_default();
             sink.clean(tokens);
         }
-        self.restored_tokens = BTreeMap::new();
+        self.restored_tokens = LiteMap::new_vec();
         Ok(())
+    }
+
+    /// A source ends where it is; told again, one that has ended says so again.
+    pub(crate) fn drain(&mut self, outbox: &mut Outbox) {
+        self.draining = self.is_source;
+        if self.is_source && self.ended {
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
     }
 
     /// A blocking call came back; false if it was not this subtask's.
@@ -366,6 +379,11 @@ impl Subtask {
         self.attempt.plan.edges.get(usize::from(edge)).map(|edge| edge.from)
     }
 
+    /// Its input channels.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = ChannelId> {
+        self.gate.parts().map(|(channel, ..)| channel)
+    }
+
     /// Takes what the checkpoint says besides keyed state. `part` is this subtask's part, if the topology is the same.
     pub(crate) fn restore(&mut self, restored: RestoredPart) {
         let RestoredPart { checkpoint, splits, channels, finished, tokens } = restored;
@@ -390,14 +408,16 @@ impl Subtask {
         for table in &self.tables {
             let mut table = table.borrow_mut();
             let operator = &table.declaration().name.operator;
-            // Under another name there is nothing to build an increment on: the first part is full.
+            // Under another name, or on other workers, there is nothing to build an increment on: the first part is full.
             let same_name = |restore: &&Restore| stored_operator(&self.attempt, restore, operator) == operator;
-            let restored = self.attempt.restore.as_ref().filter(same_name).map(|restore| restore.checkpoint);
+            let restored =
+                self.attempt.restore.as_ref().filter(same_name).filter(|_| self.attempt.rescaled_from().is_none());
+            let restored = restored.map(|restore| restore.checkpoint);
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
-            let is_restored = self.attempt.restore.is_some();
-            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored));
+            let is_restored = self.attempt.restore.as_ref().is_some_and(|restore| restore.own);
+            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored, &self.attempt.adopted));
         }
     }
 
@@ -443,7 +463,7 @@ pub(crate) struct RestoredPart {
     pub(crate) channels: Vec<RestoredChannel>,
     pub(crate) finished: bool,
     /// By sink: the tokens that it owns and, for subtask 0, all others; those of one writer in the order of epochs.
-    pub(crate) tokens: BTreeMap<String, Vec<RestoredToken>>,
+    pub(crate) tokens: LiteMap<String, Vec<RestoredToken>>,
 }
 
 /// A token that the restored checkpoint lists.

@@ -45,7 +45,7 @@ impl Chain {
     /// Every object that a restore needs.
     pub fn paths(&self) -> impl Iterator<Item = String> + '_ {
         self.0.iter().flat_map(|manifest| {
-            let blobs = manifest.blobs().into_keys().map(str::to_owned).collect::<Vec<_>>();
+            let blobs = manifest.blobs().keys().map(|path| (*path).to_owned()).collect::<Vec<_>>();
             std::iter::once(manifest.path()).chain(blobs)
         })
     }

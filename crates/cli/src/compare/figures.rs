@@ -1,7 +1,8 @@
 //! From what was seen to what is shown: one row of figures a mode.
 
-use super::trial::{Subject, Taken, Trial, in_millis};
+use super::trial::{Subject, Taken, Trial};
 use serde::Serialize;
+use std::time::Duration;
 
 /// The figures of one mode, as contract 7 names them.
 #[derive(Clone, Debug, Serialize)]
@@ -54,10 +55,10 @@ pub(super) fn name(subject: Subject) -> String {
 impl Figures {
     /// The figures of a mode from its run at full load and its run at half load.
     pub(super) fn of(subject: Subject, full: &Trial, half: &Trial) -> Figures {
-        let spread = |of: fn(&Taken) -> u64| {
-            let mut micros: Vec<u64> = full.checkpoints.iter().map(of).collect();
-            micros.sort_unstable();
-            let at = |share: f64| percentile(&micros, share).map(|micros| micros as f64 / 1_000.0);
+        let spread = |of: fn(&Taken) -> Duration| {
+            let mut times: Vec<Duration> = full.checkpoints.iter().map(of).collect();
+            times.sort_unstable();
+            let at = |share: f64| percentile(&times, share).map(in_millis);
             Some(Spread { p50: at(0.5)?, p99: at(0.99)? })
         };
         Figures {
@@ -72,6 +73,10 @@ impl Figures {
             over_counted: full.verdict.over_counted,
         }
     }
+}
+
+fn in_millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
 }
 
 /// Latencies of the records that arrived between the warm-up and the crash.

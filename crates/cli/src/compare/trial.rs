@@ -1,21 +1,24 @@
 //! One run of the compared job: one mode, one load, one crash.
 //!
 //! The job is an ordinary one: a generator, a branch that goes on directly, one that is held back by a throttle, their union,
-//! a count by key, a sink that measures. Two thirds of a second behind its third checkpoint it is made to fail once; without
-//! checkpoints it is not restarted, and everything is lost.
+//! a count by key, a sink that measures. A little behind its third checkpoint it is made to fail once; without checkpoints
+//! it is not restarted, and everything is lost. A job that ends otherwise is an error, never a figure.
 
 use super::flow::{Flow, Numbers};
 use super::meter::{Measured, Meter, SLICE_MS, Tally, Verdict, key, millis, mix};
-use flott::{Job, JobHandle, Mode, OnError, Phase, Result};
+use flott::{Error, Job, JobHandle, Mode, OnError, Phase, Result, Status};
 use flott_checkpoint::Outcome;
 use flott_runtime::history::HistoryEntry;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::find_storage;
+use flott_runtime::time::Time;
 use flott_runtime::verify::Directory;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Workers of the job.
+const WORKERS: u16 = 2;
 /// Time between two checkpoints.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// One of so many records takes the branch that is held back.
@@ -23,8 +26,8 @@ const SLOW_SHARE: u64 = 4;
 /// Records a second that this branch lets through.
 const SLOW_RATE: u64 = 200_000;
 /// Checkpoints before the crash.
-const BEFORE_CRASH: u64 = 3;
-/// From the third checkpoint to the crash.
+const BEFORE_CRASH: u32 = 3;
+/// From the third checkpoint to the crash; without checkpoints, from when the third would be.
 const TO_CRASH: Duration = Duration::from_millis(600);
 /// How long the job goes on after it runs again.
 const TAIL: Duration = Duration::from_millis(1_000);
@@ -34,6 +37,9 @@ const WARM_UP: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(10);
 /// A run that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the job fails with.
+const CRASH: &str = "the injected crash";
 
 /// A checkpoint algorithm, or none.
 pub(super) type Subject = Option<Mode>;
@@ -59,13 +65,13 @@ pub(super) struct Trial {
     pub(super) verdict: Verdict,
 }
 
-/// A completed checkpoint, in microseconds and bytes.
+/// A completed checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     /// From trigger to log slot.
-    pub(super) took: u64,
+    pub(super) took: Duration,
     /// The longest alignment of a subtask.
-    pub(super) alignment: u64,
+    pub(super) alignment: Duration,
     /// All parts together.
     pub(super) bytes: u64,
 }
@@ -80,9 +86,7 @@ impl Trial {
             _ => 0.0,
         }
     }
-}
 
-impl Trial {
     /// The slices of time between the warm-up and the crash.
     pub(super) fn before_crash(&self) -> impl Iterator<Item = &Vec<u32>> {
         let slice_of = |time: Duration| usize::try_from(millis(time) / SLICE_MS).unwrap_or(0);
@@ -92,30 +96,30 @@ impl Trial {
 
 /// Runs it. `tick` is called now and then.
 pub(super) fn run(subject: Subject, rate: Option<f64>, tick: &mut dyn FnMut()) -> Result<Trial> {
-    let scratch = tempfile::tempdir()
-        .map_err(|error| flott::Error::failed(format!("cannot make a temporary directory: {error}")))?;
+    let scratch =
+        tempfile::tempdir().map_err(|error| Error::failed(format!("cannot make a temporary directory: {error}")))?;
     let flow = Flow::new(rate);
     let meter = Meter::new(&flow);
     let job = build(&flow, &meter, subject, scratch.path());
     let mut trial = Trial::default();
-    let survived = Watch { handle: job.spawn()?, flow: &flow, meter: &meter, trial: &mut trial, tick }.watch()?;
+    let handle = job.spawn()?;
+    Watch { subject, handle, flow: &flow, meter: &meter, trial: &mut trial, tick }.watch()?;
     trial.longest_pause = flow.longest_pause();
     trial.slices = meter.take_slices();
     if subject.is_some() {
         trial.checkpoints = taken(scratch.path())?;
     }
-    trial.verdict = if survived {
-        meter.judge()
-    } else {
+    trial.verdict = match subject {
+        Some(_) => meter.judge(),
         // What was counted went with the job, and no file holds it.
-        Verdict { lost: flow.numbers().count() as u64, over_counted: 0 }
+        None => Verdict { lost: flow.numbers().count() as u64, over_counted: 0 },
     };
     Ok(trial)
 }
 
 fn build(flow: &Arc<Flow>, meter: &Arc<Meter>, subject: Subject, directory: &Path) -> Job {
     let job = Job::new("compare");
-    job.workers(2);
+    job.workers(WORKERS);
     if let Some(mode) = subject {
         job.checkpoint_dir(directory.display().to_string()).checkpoint_mode(mode).checkpoint_interval(INTERVAL);
     }
@@ -126,7 +130,7 @@ fn build(flow: &Arc<Flow>, meter: &Arc<Meter>, subject: Subject, directory: &Pat
     let slow = numbers.filter(is_slow).rebalance().throttle(SLOW_RATE);
     direct
         .union(slow)
-        .try_map(OnError::Fail, move |number| if doomed.is_doomed() { Err("the injected crash") } else { Ok(number) })
+        .try_map(OnError::Fail, move |number| if doomed.is_doomed() { Err(CRASH) } else { Ok(number) })
         .key_by(|number| key(*number))
         .fold("count", Tally::default(), |tally, number| {
             tally.count += 1;
@@ -138,6 +142,7 @@ fn build(flow: &Arc<Flow>, meter: &Arc<Meter>, subject: Subject, directory: &Pat
 
 /// Looks at a running job and decides when it crashes and when it ends.
 struct Watch<'a> {
+    subject: Subject,
     handle: JobHandle,
     flow: &'a Flow,
     meter: &'a Meter,
@@ -146,63 +151,83 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Whether the job came through the crash.
-    fn watch(mut self) -> Result<bool> {
+    /// Sees the job through its crash to its end.
+    fn watch(mut self) -> Result<()> {
         let mut crash_at = None;
-        let mut restarts = false;
         loop {
             if let Some(result) = self.handle.wait_for(LOOK) {
-                // Without checkpoints the crash is the end.
-                return match result {
-                    Err(_) if self.trial.crashed > Duration::ZERO && !restarts => Ok(false),
-                    result => result.map(|_| true),
+                return match (result, self.subject) {
+                    (Err(error), None) if self.has_crashed() && error.to_string().contains(CRASH) => Ok(()),
+                    (Err(error), _) => Err(error),
+                    (Ok(_), Some(_)) if self.trial.recovered.is_some() => Ok(()),
+                    (Ok(_), _) => Err(Error::failed("the compared job ended without its crash")),
                 };
             }
             (self.tick)();
-            let now = self.look();
+            let status = self.handle.status();
+            self.check_settings(&status)?;
+            let now = self.look(&status);
             if now > PATIENCE {
-                return Err(flott::Error::failed("the compared job does not end"));
+                return Err(Error::failed(format!("the compared job does not end: {status:?}")));
             }
-            let due = *crash_at.get_or_insert(Duration::MAX);
-            if self.trial.crashed == Duration::ZERO {
+            if self.has_crashed() {
+                self.after_crash(now, &status);
+            } else {
                 self.flow.watch(now > WARM_UP);
-                crash_at = Some(due.min(self.crash_time(now)));
-                if now >= due {
-                    self.flow.watch(false);
-                    self.trial.crashed = now;
-                    self.flow.crash();
+                crash_at = crash_at.or_else(|| self.crash_time(now, &status));
+                if crash_at.is_some_and(|due| now >= due) {
+                    self.crash(now);
                 }
-            } else if self.handle.status().restarts > 0 {
-                restarts = true;
-                self.after_restart(now);
             }
         }
     }
 
+    /// A variable overrules what the builder says: then another job would run than the one that the figures name.
+    fn check_settings(&self, status: &Status) -> Result<()> {
+        let interval = self.subject.map(|_| INTERVAL);
+        let workers = [0, WORKERS].contains(&status.workers);
+        if workers && status.checkpoint_mode == self.subject && status.checkpoint_interval == interval {
+            return Ok(());
+        }
+        Err(Error::refused("a FLOTT_* variable overrules a setting of the compared job")
+            .hint("unset FLOTT_WORKERS and all FLOTT_CHECKPOINT_* variables"))
+    }
+
+    fn has_crashed(&self) -> bool {
+        self.trial.crashed > Duration::ZERO
+    }
+
+    fn crash(&mut self, now: Duration) {
+        self.flow.watch(false);
+        self.trial.crashed = now;
+        self.flow.crash();
+    }
+
     /// Takes a sample.
-    fn look(&mut self) -> Duration {
+    fn look(&mut self, status: &Status) -> Duration {
         let now = self.flow.elapsed();
         self.trial.progress.push((now, self.meter.arrived()));
-        let completed = self.handle.status().completed_checkpoints;
-        while (self.trial.completed.len() as u64) < completed {
+        while (self.trial.completed.len() as u64) < status.completed_checkpoints {
             self.trial.completed.push(now);
         }
         now
     }
 
-    /// When to crash, as far as that is known.
-    fn crash_time(&self, now: Duration) -> Duration {
-        if self.handle.status().completed_checkpoints >= BEFORE_CRASH {
-            return now + TO_CRASH;
+    /// When to crash, once that is known.
+    fn crash_time(&self, now: Duration, status: &Status) -> Option<Duration> {
+        match self.subject {
+            Some(_) => (status.completed_checkpoints >= u64::from(BEFORE_CRASH)).then_some(now + TO_CRASH),
+            None => Some(INTERVAL * BEFORE_CRASH + TO_CRASH),
         }
-        // Without checkpoints there is nothing to wait for.
-        if self.handle.status().completed_checkpoints == 0 && now > INTERVAL * 4 { now } else { Duration::MAX }
     }
 
     /// Notices when records flow again, and ends the job a while later.
-    fn after_restart(&mut self, now: Duration) {
-        let status = self.handle.status();
-        if self.trial.recovered.is_none() && status.phase == Phase::Running && status.records_out > 0 {
+    fn after_crash(&mut self, now: Duration, status: &Status) {
+        if self.trial.recovered.is_none()
+            && status.restarts > 0
+            && status.phase == Phase::Running
+            && status.records_out > 0
+        {
             self.trial.recovered = Some(now);
         }
         if self.trial.recovered.is_some_and(|recovered| now >= recovered + TAIL) && self.flow.is_open() {
@@ -220,12 +245,10 @@ fn taken(directory: &Path) -> Result<Vec<Taken>> {
 
 fn completed(entry: &HistoryEntry) -> Option<Taken> {
     let Outcome::Completed { bytes, .. } = entry.tried.outcome else { return None };
-    let took = entry.tried.ended_at.saturating_sub(entry.tried.barrier.triggered_at) * 1_000;
-    Some(Taken { took, alignment: entry.phases.alignment.micros, bytes })
-}
-
-/// A time as milliseconds with a fraction.
-pub(super) fn in_millis(time: Duration) -> f64 {
-    let whole = millis(time);
-    whole as f64 + f64::from(time.subsec_micros() % 1_000) / 1_000.0
+    let began = Time::of_millis(entry.tried.barrier.triggered_at);
+    Some(Taken {
+        took: Time::of_millis(entry.tried.ended_at).since(began),
+        alignment: Duration::from_micros(entry.phases.alignment.micros),
+        bytes,
+    })
 }

@@ -2,8 +2,10 @@
 //!
 //! It decides nothing about the job. What it alone knows is how to wait.
 
+use super::task::task;
 use crate::console::delayed_lines;
 
+use super::narrow::Narrow;
 use super::ports::Ports;
 use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
@@ -21,6 +23,7 @@ use flott_runtime::worker::Mail;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::Span;
 
 /// What hears of a run.
 pub(crate) trait Listen: Send {
@@ -30,20 +33,23 @@ pub(crate) trait Listen: Send {
     fn on_end(&mut self, result: &Result<Report>);
 }
 
-/// Hears of everything and says only what is wrong, to the program's own log.
-pub(crate) struct Quiet;
+/// Hears of everything and says only what is wrong, to the program's own log. Holds the job's name.
+pub(crate) struct Quiet(pub(crate) String);
 
 impl Listen for Quiet {
     fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
+        let job = self.0.as_str();
         match event {
-            JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
+            JobEvent::Warning(warning) => tracing::warn!(target: "flott", job, "{warning}"),
             JobEvent::Aborted { id, reason } => {
-                tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
+                tracing::warn!(target: "flott", job, checkpoint = id.0, "checkpoint {id} was given up: {reason}")
             }
             JobEvent::Delayed(whereabouts) => delayed_lines(whereabouts).iter().for_each(|line| {
-                tracing::warn!(target: "flott", "{line}");
+                tracing::warn!(target: "flott", job, checkpoint = whereabouts.id.0, "{line}");
             }),
-            JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
+            JobEvent::Restart { error, restarts, .. } => {
+                tracing::warn!(target: "flott", job, restarts, "the job restarts: {error}")
+            }
             _ => {}
         }
     }
@@ -51,17 +57,41 @@ impl Listen for Quiet {
     fn on_end(&mut self, _: &Result<Report>) {}
 }
 
+/// What happens to a job, for whoever listens by `tracing`; the console has its own words for it.
+fn trace(attempt: &Span, job: &str, event: &JobEvent) {
+    match event {
+        JobEvent::Completed { id, mode, bytes, duration, .. } => {
+            let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(target: "flott", parent: attempt, job, checkpoint = id.0, %mode, bytes, millis, "completed");
+        }
+        JobEvent::Restart { restarts, delay, error } => {
+            let restart = tracing::info_span!(target: "flott", "restart", job, restarts, ?delay);
+            tracing::debug!(target: "flott", parent: &restart, "the attempt failed: {error}");
+        }
+        _ => {}
+    }
+}
+
+/// How long the end of a job waits for its workers to close what their state lies in.
+const CLOSING: Duration = Duration::from_secs(3);
+
 /// What hears of a run, boxed.
 pub(crate) type Listener = Box<dyn Listen>;
 
 pub(super) struct Driver {
+    pub(super) job: String,
     pub(super) manager: JobManager,
+    /// The directory to begin from, and whether its output is claimed.
+    pub(super) restore_from: Option<(String, bool)>,
     pub(super) inbox: UnboundedReceiver<ManagerEvent>,
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
     pub(super) store: Store,
+    pub(super) narrow: Narrow,
     pub(super) clock: SystemClock,
     pub(super) running: Option<RunningAttempt>,
+    /// Open as long as an attempt runs.
+    pub(super) attempt: Span,
     pub(super) wake_at: Option<Time>,
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
@@ -70,6 +100,8 @@ pub(super) struct Driver {
     pub(super) teller: Teller,
     /// How long an end that is no finish waits for readers.
     pub(super) patience: Duration,
+    /// State lies in a library that must be closed before the process ends.
+    pub(super) closes_stores: bool,
 }
 
 /// Waits for somebody who reads: for ever after a finish, which is to be complete, else as long as a stop may take.
@@ -84,13 +116,18 @@ impl Driver {
     /// Runs the job to its end.
     pub(super) async fn drive(mut self) {
         let _last_word = LastWord(Arc::clone(&self.shared));
-        let outcome = match self.store.probe().await {
+        let outcome = match self.prepare().await {
             Ok(()) => self.run().await,
             Err(error) => Outcome::Failed(error),
         };
         if let Some(running) = self.running.take() {
             running.stop();
+            if self.closes_stores {
+                // A worker whose step never returns is not waited for.
+                let _ = tokio::time::timeout(CLOSING, tokio::task::spawn_blocking(move || running.join())).await;
+            }
         }
+        self.last_savepoints(&outcome).await;
         if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {
             let warning = "output that nobody has read is not printed any more".to_owned();
             self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
@@ -99,6 +136,38 @@ impl Driver {
         let told = self.teller.end(self.shared.preview(&outcome));
         let _ = read_out(&outcome, self.patience, told).await;
         let _ = self.shared.finish(outcome);
+    }
+
+    /// What may refuse the job before it begins.
+    async fn prepare(&mut self) -> Result<()> {
+        self.store.probe().await?;
+        if let Some((location, claim)) = self.restore_from.take() {
+            let (elsewhere, _) = super::savepoint::find(&location, claim).await?;
+            self.manager.begin_with(elsewhere);
+        }
+        Ok(())
+    }
+
+    /// Copies the final checkpoint for whoever stopped the job with a savepoint, and lets other copies come to their end.
+    async fn last_savepoints(&mut self, outcome: &Outcome) {
+        let last = match outcome {
+            Outcome::Finished { checkpoint, .. } | Outcome::Stopped { checkpoint } => *checkpoint,
+            Outcome::Cancelled | Outcome::Failed(_) => None,
+        };
+        for (target, asking) in self.shared.take_last() {
+            let written = match last {
+                Some(id) => target.write(&self.store, id).await,
+                None => Err(target.give_back("the job ended without a final checkpoint").await),
+            };
+            if let Err(error) = &written {
+                let warning = format!("the job has ended, and no savepoint was written: {error}");
+                self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
+            }
+            // Whoever does not wait any more does not care.
+            let _ = asking.send(written);
+        }
+        self.shared.refuse_all(outcome);
+        let _ = read_out(outcome, self.patience, self.shared.at_rest()).await;
     }
 
     async fn run(&mut self) -> Outcome {
@@ -141,7 +210,8 @@ impl Driver {
     async fn handle(&mut self, event: ManagerEvent) -> Option<Outcome> {
         let now = self.clock.now();
         match &event {
-            ManagerEvent::Command(Command::Stop) => {
+            ManagerEvent::Command(Command::EndWithSavepoint { drain: true }) => self.shared.on_stop(),
+            ManagerEvent::Command(Command::Stop | Command::EndWithSavepoint { drain: false }) => {
                 self.watch.on_stop(now);
                 self.shared.on_stop();
             }
@@ -152,6 +222,7 @@ impl Driver {
                     let _ = tokio::task::spawn_blocking(move || running.join()).await;
                 }
                 self.forget(*attempt);
+                self.attempt = Span::none();
             }
             _ => {}
         }
@@ -164,22 +235,23 @@ impl Driver {
     /// Gives up the segments that an attempt did not come to the end of. Its threads are gone: no more of them is written.
     fn forget(&self, attempt: AttemptId) {
         let store = self.store.clone();
-        tokio::spawn(async move { store.forget(attempt).await });
+        tokio::spawn(task(async move { store.forget(attempt).await }));
     }
 
     /// Removes what writes of dead attempts left half done, beside the job; what cannot be removed now can be at the next start.
     fn sweep(&self, attempt: AttemptId) {
         let store = self.store.clone();
-        tokio::spawn(async move {
+        tokio::spawn(task(async move {
             if let Err(error) = store.sweep_staged(attempt).await {
                 tracing::warn!(target: "flott", "leftovers of older attempts stay for now: {error}");
             }
-        });
+        }));
     }
 
     fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
+            trace(&self.attempt, &self.job, &event);
             let status = self.shared.on_event(&event);
             self.teller.tell(now, event, status);
         }
@@ -190,12 +262,14 @@ impl Driver {
             self.shared.found(request, located);
         }
         for (ticket, request) in outbox.storage {
-            let reply = self.store.serve(request);
+            let reply = self.narrow.pass(&request, self.store.serve(request.clone()));
             let ports = Arc::clone(&self.ports);
-            tokio::spawn(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) });
+            tokio::spawn(task(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) }));
         }
         if let Some(attempt) = outbox.start {
             self.ports.begin(attempt.id);
+            let (job, workers) = (attempt.plan.job.as_str(), attempt.workers);
+            self.attempt = tracing::info_span!(target: "flott", "attempt", job, attempt = attempt.id.0, workers);
             self.sweep(attempt.id);
             let ports: HostPorts = Arc::clone(&self.ports) as HostPorts;
             self.running = Some(self.host.start(attempt, ports));

@@ -2,6 +2,7 @@
 //! back by mail. Called on the workers' threads; never blocks them.
 
 use super::store::Store;
+use super::task::task;
 use flott_checkpoint::AttemptId;
 use flott_runtime::control::{Report, ToManager};
 use flott_runtime::error::Error;
@@ -46,7 +47,7 @@ impl Io for Ports {
     fn storage(&self, reply_to: Mailbox, ticket: Ticket, request: StorageRequest) {
         let _inside = self.runtime.enter();
         let reply = self.store.serve(request);
-        self.runtime.spawn(async move { reply_to.push(Mail::Storage(ticket, reply.await)) });
+        self.runtime.spawn(task(async move { reply_to.push(Mail::Storage(ticket, reply.await)) }));
     }
 
     fn call(&self, reply_to: Mailbox, ticket: Ticket, call: BlockingCall) {
@@ -54,7 +55,7 @@ impl Io for Ports {
         let answer = calls::make(call);
         let attempt = AttemptId(self.attempt.load(Ordering::Relaxed));
         let events = self.events.clone();
-        self.runtime.spawn(async move {
+        self.runtime.spawn(task(async move {
             match answer.await {
                 Ok(answer) => reply_to.push(Mail::Call(ticket, answer)),
                 Err(error) => {
@@ -62,7 +63,7 @@ impl Io for Ports {
                     let _ = events.send(ManagerEvent::Worker(ToManager { attempt, worker: 0, report }));
                 }
             }
-        });
+        }));
     }
 
     fn ended(&self, attempt: AttemptId, error: Option<Error>) {

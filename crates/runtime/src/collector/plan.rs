@@ -3,7 +3,8 @@
 use super::Memory;
 use crate::layout::{self, Name};
 use flott_checkpoint::{AttemptId, CheckpointId, InUse, LogEntry, Recorded, Retention, Slot, retain};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// What one run has seen of the directory.
 #[derive(Debug, Default)]
@@ -14,8 +15,8 @@ pub(super) struct Sight {
     pub(super) segments: BTreeSet<(AttemptId, CheckpointId, u16)>,
     pub(super) pins: BTreeSet<String>,
     /// Slots and pins that cannot be read, and why.
-    pub(super) damaged_slots: BTreeMap<Slot, String>,
-    pub(super) damaged_pins: BTreeMap<String, String>,
+    pub(super) damaged_slots: LiteMap<Slot, String>,
+    pub(super) damaged_pins: LiteMap<String, String>,
 }
 
 impl Sight {
@@ -92,7 +93,7 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
     retention.needed.extend(recorded.iter().map(|known| known.id).filter(|id| held.holds(*id)));
     retention.expendable.retain(|known| !retention.needed.contains(&known.id));
     // Recorded ids never repeat (L6): of an id that one attempt has recorded, what others wrote was never recorded.
-    let owners: BTreeMap<CheckpointId, AttemptId> = recorded.iter().map(|known| (known.id, known.attempt)).collect();
+    let owners: LiteMap<CheckpointId, AttemptId> = recorded.iter().map(|known| (known.id, known.attempt)).collect();
     // A listing is no snapshot: what was recorded while it ran may be missing beside something newer. What was recorded
     // before the run began is certain to be in it.
     let own = recorded.iter().filter(|known| known.attempt == in_use.attempt).map(|known| known.id).max();

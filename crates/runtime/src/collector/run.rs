@@ -16,7 +16,8 @@ use crate::time::Time;
 use flott_checkpoint::{
     Batch, CheckpointId, CollectAction, CollectEvent, Collection, EntryError, InUse, Kind, LogEntry, Slot,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use litemap::LiteMap;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Orphans and history entries that are deleted after one look at the log.
 const BATCH: usize = 32;
@@ -71,7 +72,7 @@ pub(super) struct Run {
     with_history: bool,
     phase: Phase,
     queue: VecDeque<Ask>,
-    in_flight: BTreeMap<Ticket, Ask>,
+    in_flight: LiteMap<Ticket, Ask>,
     sight: Sight,
     history: Vec<HistoryKey>,
     foreign: bool,
@@ -89,7 +90,7 @@ impl Run {
             with_history,
             phase: Phase::Looking,
             queue: directories.map(Ask::List).into(),
-            in_flight: BTreeMap::new(),
+            in_flight: LiteMap::new_vec(),
             sight: Sight::default(),
             history: Vec::new(),
             foreign: false,

@@ -7,6 +7,7 @@
 use super::csv_header;
 use super::file_bytes::{FileBytes, MAX_RECORD_BYTES};
 use super::file_source::{FilePosition, FileSource, TimestampOf};
+use super::unreadable::Unreadable;
 use crate::error::{Error, Result};
 use crate::operator::try_map::OnError;
 use crate::record::Record;
@@ -15,39 +16,37 @@ use crate::time::{Time, Timestamp};
 use csv::ByteRecord;
 use csv_core::ReadRecordResult;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// CSV records of type `T`, and how they are written.
 pub struct Csv<T> {
     delimiter: u8,
     headers: bool,
     timestamp: Option<TimestampOf<T>>,
-    on_error: OnError,
-    /// Records left out in this process, over all readers of the source.
-    skipped: Arc<AtomicU64>,
+    unreadable: Unreadable,
 }
 
 impl<T> Default for Csv<T> {
     fn default() -> Self {
-        Csv { delimiter: b',', headers: true, timestamp: None, on_error: OnError::Fail, skipped: Arc::default() }
+        Csv { delimiter: b',', headers: true, timestamp: None, unreadable: Unreadable::default() }
     }
 }
 
 impl<T> Clone for Csv<T> {
     fn clone(&self) -> Self {
-        Csv { timestamp: self.timestamp.clone(), skipped: Arc::default(), ..*self }
+        Csv { timestamp: self.timestamp.clone(), unreadable: self.unreadable.clone(), ..*self }
     }
 }
 
 impl<T> Csv<T> {
-    /// The same, with the same counter; a clone is for another source and counts for itself.
+    /// The same, with the same counter.
     fn share(&self) -> Self {
-        Csv { skipped: Arc::clone(&self.skipped), ..self.clone() }
+        Csv { unreadable: self.unreadable.share(), ..self.clone() }
     }
 
     /// The counter of what is left out, if anything may be.
     pub(super) fn counter(&self) -> Option<Arc<AtomicU64>> {
-        (self.on_error != OnError::Fail).then(|| Arc::clone(&self.skipped))
+        self.unreadable.counter()
     }
 }
 
@@ -71,7 +70,7 @@ impl<T: Record> FileSource<Csv<T>> {
     /// and reported. Not for what makes a whole file unreadable: a header that lacks a column, a quote that never ends.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.format.on_error = on_error;
+        self.format.unreadable.on_error = on_error;
         self
     }
 
@@ -235,19 +234,6 @@ impl<T: Record> CsvReader<T> {
         self.record.deserialize(self.header.as_ref()).map_err(|error| self.explain(&error))
     }
 
-    /// What becomes of a record that cannot be read.
-    #[cold]
-    fn leave_out(&mut self, error: Error) -> Result<Next<T>> {
-        match self.format.on_error {
-            OnError::Fail => Err(error),
-            OnError::Skip => {
-                self.format.skipped.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(target: "flott", "left out: {error}");
-                Ok(Next::Skipped)
-            }
-        }
-    }
-
     fn error(&self, message: &str) -> Error {
         Error::invalid(message).at_position(format!("{}, line {}", self.split, self.record_line))
     }
@@ -295,7 +281,7 @@ impl<T: Record> SplitReader for CsvReader<T> {
         }
         let record = match self.parse() {
             Ok(record) => record,
-            Err(error) => return self.leave_out(error),
+            Err(error) => return self.format.unreadable.met(error),
         };
         let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
         Ok(Next::Record(record, timestamp))

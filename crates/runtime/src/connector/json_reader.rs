@@ -6,32 +6,30 @@
 use super::file_bytes::FileBytes;
 use super::file_source::{FilePosition, FileSource, ReadFormat, TimestampOf};
 use super::line_reader::LineReader;
+use super::unreadable::Unreadable;
 use crate::error::{Error, Result};
 use crate::operator::try_map::OnError;
 use crate::record::Record;
 use crate::source::{BoxedReader, Next, SplitReader};
 use crate::time::{Time, Timestamp};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// JSON records of type `T`, one a line.
 pub struct Json<T> {
     timestamp: Option<TimestampOf<T>>,
-    on_error: OnError,
-    /// Records left out in this process, over all readers of the source.
-    skipped: Arc<AtomicU64>,
+    unreadable: Unreadable,
 }
 
 impl<T> Default for Json<T> {
     fn default() -> Self {
-        Json { timestamp: None, on_error: OnError::Fail, skipped: Arc::default() }
+        Json { timestamp: None, unreadable: Unreadable::default() }
     }
 }
 
 impl<T> Clone for Json<T> {
-    /// A clone is for another source, and counts for itself.
     fn clone(&self) -> Self {
-        Json { timestamp: self.timestamp.clone(), on_error: self.on_error, skipped: Arc::default() }
+        Json { timestamp: self.timestamp.clone(), unreadable: self.unreadable.clone() }
     }
 }
 
@@ -40,7 +38,7 @@ impl<T: Record> FileSource<Json<T>> {
     /// [`OnError::Skip`] it is left out, counted, and reported. Not for a file that cannot be read at all.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.format.on_error = on_error;
+        self.format.unreadable.on_error = on_error;
         self
     }
 
@@ -61,12 +59,12 @@ impl<T: Record> ReadFormat for Json<T> {
         bytes: FileBytes,
         from: Option<FilePosition>,
     ) -> Result<BoxedReader<T, FilePosition>> {
-        let format = Json { skipped: Arc::clone(&self.skipped), ..self.clone() };
+        let format = Json { timestamp: self.timestamp.clone(), unreadable: self.unreadable.share() };
         Ok(Box::new(JsonReader { lines: LineReader::new(split, bytes, from, None), format }))
     }
 
     fn skipped(&self) -> Option<Arc<AtomicU64>> {
-        (self.on_error != OnError::Fail).then(|| Arc::clone(&self.skipped))
+        self.unreadable.counter()
     }
 }
 
@@ -77,23 +75,14 @@ struct JsonReader<T> {
 }
 
 impl<T: Record> JsonReader<T> {
-    /// What becomes of a line that cannot be read.
     #[cold]
-    fn leave_out(&self, error: &serde_json::Error) -> Result<Next<T>> {
+    fn explain(&self, error: &serde_json::Error) -> Error {
         let text = error.to_string();
         // The parser saw one line: its number says nothing.
         let cause = text.split(" at line ").next().unwrap_or(&text);
         let place = format!("{}, column {}", self.lines.describe(), error.column());
-        let error = Error::invalid(format!("the JSON record does not fit {}: {cause}", std::any::type_name::<T>()))
-            .at_position(place);
-        match self.format.on_error {
-            OnError::Fail => Err(error),
-            OnError::Skip => {
-                self.format.skipped.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(target: "flott", "left out: {error}");
-                Ok(Next::Skipped)
-            }
-        }
+        Error::invalid(format!("the JSON record does not fit {}: {cause}", std::any::type_name::<T>()))
+            .at_position(place)
     }
 }
 
@@ -112,7 +101,7 @@ impl<T: Record> SplitReader for JsonReader<T> {
                     let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
                     return Ok(Next::Record(record, timestamp));
                 }
-                Some(Some(Err(error))) => return self.leave_out(&error),
+                Some(Some(Err(error))) => return self.format.unreadable.met(self.explain(&error)),
             }
         }
     }

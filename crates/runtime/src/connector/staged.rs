@@ -19,8 +19,8 @@ use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
 use crate::time::Time;
 use epoch::EpochBuffer;
 use flott_checkpoint::CheckpointId;
+use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,7 +192,7 @@ struct StagedCommitter<T, S> {
     store: Arc<S>,
     life: SinkLife,
     /// What this attempt prepared and did not commit: the bytes of each epoch, and the account that they are on.
-    waiting: Mutex<BTreeMap<CheckpointId, (u64, Arc<AtomicU64>)>>,
+    waiting: Mutex<LiteMap<CheckpointId, (u64, Arc<AtomicU64>)>>,
     of: PhantomData<fn(T)>,
 }
 

@@ -4,8 +4,8 @@ use super::{FAILURES_KEPT_FOR, HistoryEntry, HistoryKey, KEPT, Phases, Seen, Slo
 use crate::control::Captured;
 use crate::testing::sample_job;
 use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Kind, Mode, Outcome, SubtaskId, Tried};
+use litemap::LiteMap;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 fn entry(outcome: Outcome) -> HistoryEntry {
     let (id, attempt, triggered_at) = (CheckpointId(9), AttemptId(4), 1_700_000_000_000);
@@ -52,11 +52,11 @@ fn the_newest_thousand_and_all_failures_of_seven_days_stay() {
     let now = 10 * week;
     let kept = KEPT as u64;
     let entries = || (1..=kept + 5).map(key);
-    let unread = expired(entries(), &BTreeMap::new(), now);
+    let unread = expired(entries(), &LiteMap::new_vec(), now);
     assert_eq!(unread.read, (1..=5).map(key).collect::<Vec<_>>());
     assert_eq!(unread.delete, []);
 
-    let seen = BTreeMap::from([
+    let seen = LiteMap::from_iter([
         (key(1), Some(Seen { failed: false, ended_at: now })),
         (key(2), Some(Seen { failed: true, ended_at: now - week + 1 })),
         (key(3), Some(Seen { failed: true, ended_at: now - week })),

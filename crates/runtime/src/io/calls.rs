@@ -5,7 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::io::{Answer, BlockingCall};
-use std::future::Future;
+use futures_util::future::BoxFuture;
 
 #[cfg(test)]
 mod tests;
@@ -15,14 +15,14 @@ mod tests;
 ///
 /// # Errors
 /// If the call panicked: user code or a connector did. The answer is lost, so the attempt is over.
-pub fn make(call: BlockingCall) -> impl Future<Output = Result<Answer>> + Send + 'static {
+pub fn make(call: BlockingCall) -> BoxFuture<'static, Result<Answer>> {
     let running = tokio::task::spawn_blocking(call.0);
-    async move {
+    Box::pin(async move {
         running.await.map_err(|gone| match gone.try_into_panic() {
             Ok(panic) => Error::failed(format!("a call to a connector panicked: {}", text_of(&*panic))),
             Err(_) => Error::failed("a call to a connector was given up because the process ends"),
         })
-    }
+    })
 }
 
 fn text_of(panic: &(dyn std::any::Any + Send)) -> &str {

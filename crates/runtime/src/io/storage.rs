@@ -9,19 +9,19 @@ mod open;
 mod retry;
 mod sweep;
 
-pub use open::{find_storage, open_storage, open_storage_to_read};
+pub use open::{create_savepoint_storage, find_storage, open_storage, open_storage_to_read};
 pub use retry::RetryOptions;
 
-use crate::io::{StorageReply, StorageRequest};
+use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;
 use blob::{Act, Turn, Turns};
 use bytes::Bytes;
 use flott_checkpoint::AttemptId;
+use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 use retry::{Failure, is_certain};
-use std::future::Future;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -85,7 +85,7 @@ impl StorageServer {
     /// function, whenever their futures are polled; everything else runs side by side.
     ///
     /// The future needs a tokio runtime. Dropping it before it is done leaves the outcome open; a blob is then broken.
-    pub fn serve(&self, request: StorageRequest) -> impl Future<Output = StorageReply> + Send + use<> {
+    pub fn serve(&self, request: StorageRequest) -> BoxFuture<'static, StorageReply> {
         let store = Arc::clone(&self.store);
         let asked = match request {
             StorageRequest::Append { path, bytes } => store.queue(path, Act::Append(bytes)),
@@ -93,16 +93,20 @@ impl StorageServer {
             StorageRequest::Discard { path } => store.queue(path, Act::Discard),
             other => Asked::Now(other),
         };
-        async move {
+        // Boxed, here and below: what is inside is then compiled once, in this crate, and not again in each that polls it.
+        Box::pin(async move {
             match asked {
                 Asked::Now(StorageRequest::Create { path, bytes }) => store.create(&path, bytes).await,
-                Asked::Now(StorageRequest::Read { path, range }) => store.read(&path, range).await,
+                Asked::Now(StorageRequest::Read { path, range }) => match is_elsewhere(&path) {
+                    Some((location, inner)) => read_elsewhere(location, inner, range).await,
+                    None => store.read(&path, range).await,
+                },
                 Asked::Now(StorageRequest::List { prefix }) => store.list(&prefix).await,
                 Asked::Now(StorageRequest::Delete { path }) => store.delete(&path).await,
                 Asked::Now(other) => StorageReply::Failed(format!("a call that needs a turn has none: {other:?}")),
                 Asked::Queued(path, turn, act) => store.in_turn(&path, turn, act).await,
             }
-        }
+        })
     }
 }
 
@@ -111,7 +115,11 @@ impl StorageServer {
     /// given back, and their uploads aborted. For an attempt that has ended, so that nobody goes on with one of them.
     ///
     /// Calls that are on their way are waited for. An upload that cannot be aborted in time is left to the store.
-    pub async fn forget(&self, attempt: AttemptId) {
+    pub fn forget(&self, attempt: AttemptId) -> BoxFuture<'_, ()> {
+        Box::pin(self.give_up(attempt))
+    }
+
+    async fn give_up(&self, attempt: AttemptId) {
         let blobs = self.store.turns.remove_below(&layout::segments_of(attempt));
         let discards = blobs.into_iter().map(async |blob| {
             // No blob comes if the call that had it was dropped half way: then it is gone already.
@@ -128,6 +136,15 @@ async fn local_listing(root: PathBuf, prefix: String) -> object_store::Result<Ve
     let listed = tokio::task::spawn_blocking(move || local::list(&root, &prefix)).await;
     let listed = listed.map_err(std::io::Error::other).and_then(|result| result);
     listed.map_err(|error| object_store::Error::Generic { store: "local", source: Box::new(error) })
+}
+
+/// Reads an object of another directory. If there is none, there is no object.
+async fn read_elsewhere(location: &str, path: &str, range: Option<Range<u64>>) -> StorageReply {
+    match open::open_elsewhere(location) {
+        Ok(Some(server)) => server.store.read(path, range).await,
+        Ok(None) => StorageReply::NotFound,
+        Err(error) => StorageReply::Failed(error.to_string()),
+    }
 }
 
 /// A request that has its place in the queue of its path, if it needs one.

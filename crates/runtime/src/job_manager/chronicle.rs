@@ -9,14 +9,15 @@ use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
 use crate::time::Time;
 use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Claim, Kind, Outcome, Tried};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 /// What is being written.
 #[derive(Default)]
 pub(super) struct Chronicle {
-    writing: BTreeMap<Ticket, String>,
+    writing: LiteMap<Ticket, String>,
     /// Listings that may show what a dead attempt left unfinished.
-    looking: BTreeMap<Ticket, Dead>,
+    looking: LiteMap<Ticket, Dead>,
 }
 
 /// The attempt before this one.

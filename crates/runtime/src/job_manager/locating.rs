@@ -10,7 +10,8 @@ use crate::control::Order;
 use crate::time::Time;
 use crate::whereabouts::{Cause, Delay, MissingBarrier, SilentWorker, Stage, Standing, Whereabouts};
 use flott_checkpoint::{CheckpointId, Outstanding, RequestId, SubtaskId};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ struct Question {
     id: CheckpointId,
     until: Time,
     silent: BTreeSet<u16>,
-    standings: BTreeMap<SubtaskId, Standing>,
+    standings: LiteMap<SubtaskId, Standing>,
     requests: Vec<RequestId>,
     /// Everybody is to hear of it.
     aloud: bool,
@@ -76,7 +77,7 @@ impl Running {
                 id,
                 until: cx.now.after(PATIENCE),
                 silent: (0..workers).collect(),
-                standings: BTreeMap::new(),
+                standings: LiteMap::new_vec(),
                 requests,
                 aloud: false,
             }
@@ -169,7 +170,7 @@ impl Running {
 }
 
 /// Why a channel has not delivered its barrier.
-fn why(barrier: &MissingBarrier, standing: &Standing, told: bool, standings: &BTreeMap<SubtaskId, Standing>) -> Cause {
+fn why(barrier: &MissingBarrier, standing: &Standing, told: bool, standings: &LiteMap<SubtaskId, Standing>) -> Cause {
     if barrier.arrived {
         return Cause::Queued { batches: barrier.batches, held: standing.held };
     }

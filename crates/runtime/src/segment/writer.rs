@@ -7,7 +7,7 @@ use super::reader::MAX_FOOTER;
 use super::{Declaration, END_MAGIC, EncodedBlock, MAGIC, MAX_BLOCK, SegmentError, StateName, VERSION};
 use bytes::Bytes;
 use flott_checkpoint::CheckpointId;
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::ops::Range;
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
@@ -38,9 +38,9 @@ pub struct SegmentSummary {
 pub struct SegmentAssembler {
     checksum: Xxh3Default,
     length: u64,
-    headers: BTreeMap<Arc<StateName>, StateHeader>,
-    blocks: BTreeMap<Arc<StateName>, Vec<BlockEntry>>,
-    blobs: BTreeMap<(String, String, u32), Vec<Piece>>,
+    headers: LiteMap<Arc<StateName>, StateHeader>,
+    blocks: LiteMap<Arc<StateName>, Vec<BlockEntry>>,
+    blobs: LiteMap<(String, String, u32), Vec<Piece>>,
     compressor: Compressor,
 }
 
@@ -51,9 +51,9 @@ impl SegmentAssembler {
         let mut assembler = Self {
             checksum: Xxh3Default::new(),
             length: 0,
-            headers: BTreeMap::new(),
-            blocks: BTreeMap::new(),
-            blobs: BTreeMap::new(),
+            headers: LiteMap::new_vec(),
+            blocks: LiteMap::new_vec(),
+            blobs: LiteMap::new_vec(),
             compressor: Compressor::default(),
         };
         let mut header = Vec::with_capacity(HEADER_LENGTH);
@@ -112,8 +112,8 @@ impl SegmentAssembler {
             blocks.sort_by_key(|block| block.kind);
             footer.states.push(StateSection { declaration, base, owned, blocks });
         }
-        if let Some((name, _)) = self.blocks.pop_first() {
-            return Err(SegmentError::Undeclared((*name).clone()));
+        if let Some((name, _)) = self.blocks.first() {
+            return Err(SegmentError::Undeclared((**name).clone()));
         }
         for ((operator, name, subtask), pieces) in std::mem::take(&mut self.blobs) {
             footer.blobs.push(BlobSection { operator, name, subtask, pieces });

@@ -13,8 +13,8 @@ use super::{
 use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
+use litemap::LiteMap;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ pub(super) struct Snapshots<K, V, F> {
     key_shape: Shape,
     value_shape: Shape,
     /// Checkpoints that a later one may name as its base, and their cut epochs.
-    known: BTreeMap<CheckpointId, Epoch>,
+    known: LiteMap<CheckpointId, Epoch>,
     /// Cuts whose scan is not done.
     open: Vec<(CheckpointId, Epoch)>,
 }
@@ -102,7 +102,7 @@ where
     pub(super) fn new(name: Arc<StateName>, kind: StateKind, space: KeySpace) -> Self {
         let entries = Versioned::new(space.owned.clone(), space.seed);
         let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
-        let (known, open) = (BTreeMap::new(), Vec::new());
+        let (known, open) = (LiteMap::new_vec(), Vec::new());
         Self { entries, space, name, kind, key_shape, value_shape, known, open }
     }
 
@@ -189,7 +189,7 @@ where
     pub(super) fn completed(&mut self, id: CheckpointId) {
         if let Some(epoch) = self.known.get(&id) {
             self.entries.completed(*epoch);
-            self.known = self.known.split_off(&id);
+            self.known.retain(|known, _| *known >= id);
         }
     }
 

@@ -6,20 +6,22 @@
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
+use super::trail::Whose;
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::key::{KeySpace, hash_key};
+use crate::key::KeySpace;
 use crate::operator::pre_aggregate::Alarm;
+use crate::operator::watched::{Sampled, Watched};
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
 use crate::state::{
-    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend,
+    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend, StateError,
     TimerDeclaration, TimerState, Value, ValueDeclaration,
 };
 #[cfg(feature = "stored")]
@@ -33,8 +35,8 @@ use std::sync::Arc;
 #[cfg(feature = "stored")]
 fn backend(attempt: &Attempt, id: SubtaskId, space: KeySpace) -> Result<AnyBackend> {
     let Some(stores) = &attempt.world.stores else { return Ok(AnyBackend::Heap(HeapBackend::new(space))) };
-    let store = stores.open(attempt.id, id).map_err(|error| Error::failed(error.0).at_subtask(id))?;
-    Ok(AnyBackend::Stored(StoredBackend::new(store, space)))
+    let (stores, attempt) = (Arc::clone(stores), attempt.id);
+    Ok(AnyBackend::Stored(StoredBackend::lazy(Box::new(move || stores.open(attempt, id)), space)))
 }
 
 /// The state of a subtask is on the heap: this build knows no other.
@@ -44,6 +46,12 @@ fn backend(attempt: &Attempt, _: SubtaskId, space: KeySpace) -> Result<AnyBacken
         None => Ok(AnyBackend::Heap(HeapBackend::new(space))),
         Some(_) => Err(Error::refused("this build keeps state on the heap only; build it with the feature `stored`")),
     }
+}
+
+/// A name that is taken is a mistake in the job, a store that cannot be opened a failure.
+fn undeclared(error: &StateError, operator: &str) -> Error {
+    let kind = if matches!(error, StateError::Backend(..)) { Error::failed } else { Error::refused };
+    kind(error.to_string()).at_operator(operator)
 }
 
 /// How an outlet finds the receiver of a record: an index among the edge's receivers.
@@ -119,7 +127,7 @@ impl SubtaskBuilder {
     /// `Refused` if the operator declares the name twice.
     pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyValue<K, V>> {
         let declared = self.backend.value(ValueDeclaration { name: StateName::new(operator, state) });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A declared map state of this chain, one map a key.
@@ -128,7 +136,7 @@ impl SubtaskBuilder {
     /// `Refused` if the operator declares the name twice.
     pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<K, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: false });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A map of which this subtask has a copy of its own, under its [own key](SubtaskBuilder::own_key).
@@ -137,7 +145,7 @@ impl SubtaskBuilder {
     /// `Refused` if the operator declares the name twice.
     pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<u64, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: true });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A key that lies in a key group of this subtask, and its hash: the smallest number of which this is true.
@@ -146,13 +154,9 @@ impl SubtaskBuilder {
     /// `Refused` if there are more workers than key groups.
     pub fn own_key(&self) -> Result<(u64, u64)> {
         let space = KeySpace::of_attempt(&self.attempt, self.id.index);
-        if space.owned.is_empty() {
-            let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
-            return Err(Error::refused(format!("{workers} workers share {groups} key groups, so some own none")));
-        }
-        let hashed = (0..u64::MAX).map(|key| (hash_key(space.seed, &key).expect("a number can be hashed"), key));
-        let own = hashed.into_iter().find(|(hash, _)| space.owns(space.group(*hash)));
-        Ok(own.expect("some number lies in a key group that is there"))
+        let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
+        let none = || Error::refused(format!("{workers} workers share {groups} key groups, so some own none"));
+        space.own_key().ok_or_else(none)
     }
 
     /// A declared list state of this chain, one list a key.
@@ -161,7 +165,7 @@ impl SubtaskBuilder {
     /// `Refused` if the operator declares the name twice.
     pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyList<K, V>> {
         let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
@@ -174,7 +178,7 @@ impl SubtaskBuilder {
     pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<AnyTimers<K>> {
         let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
         let timers: AnyTimers<K> =
-            declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
+            declared.map_err(|error| undeclared(&error, operator))?;
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)
@@ -188,6 +192,17 @@ impl SubtaskBuilder {
         let due = Rc::clone(&alarm);
         self.timers.push(Box::new(move || due.get()));
         alarm
+    }
+
+    /// Puts a look at the heaviest keys in front of the first operator of this chain.
+    pub fn watched<K: Key, O>(&self, operator: &str, first: O) -> Watched<K, O> {
+        let keys = Arc::new(Sampled::new(operator));
+        let samples = self.attempt.options.hot_keys;
+        if samples {
+            let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
+            heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
+        }
+        Watched::new(keys, Rc::clone(&self.flow), samples.then_some(self.attempt.key_seed), first)
     }
 
     /// The mark under which an operator shows in the worker's heartbeat.
@@ -226,7 +241,7 @@ impl SubtaskBuilder {
 
     /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
     fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
-        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+        let Some(restore) = self.attempt.restore.as_ref().filter(|_| self.attempt.same_channels()) else {
             return vec![];
         };
         let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };
@@ -257,11 +272,12 @@ impl SubtaskBuilder {
             stdout: Arc::clone(&self.attempt.world.stdout),
             waker: Arc::clone(&self.waker),
         };
+        let whose = Whose { job: cx.job.clone(), subtask: cx.subtask };
         let writer = sink.open(&cx).map_err(|error| error.at_operator(operator).at_subtask(self.id))?;
         let seal = <S::Writer as SinkWriter<T>>::seal;
         let ready = <S::Writer as SinkWriter<T>>::ready;
         let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
-        self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
+        self.sinks.push(SinkPort::new(operator, whose, sink.committer(&cx), Rc::clone(&writer) as _));
         let written = Rc::clone(&self.records_out);
         Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written, mark: self.mark(operator) }))
     }

@@ -13,7 +13,7 @@ use crate::segment::{Footer, TRAILER_LENGTH, footer_range};
 use crate::subtask::{NO_OPERATOR, channel_blob};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Slot};
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -147,8 +147,8 @@ async fn end(storage: &StorageServer, path: &str, range: Range<u64>) -> Result<B
 }
 
 /// The blobs of all checkpoints of the log and of what they build on, each once.
-fn named(directory: &Directory) -> BTreeMap<&str, Named<'_>> {
-    let mut named = BTreeMap::new();
+fn named(directory: &Directory) -> LiteMap<&str, Named<'_>> {
+    let mut named = LiteMap::new_vec();
     for (slot, entry) in directory.checkpoints() {
         let mut next = Some((entry.id, entry.attempt));
         while let Some(manifest) = next.and_then(|(id, attempt)| directory.manifest(id, attempt)) {

@@ -6,7 +6,8 @@ use crate::envelope::hex;
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
 use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, Incarnation, LogEntry, Slot};
-use std::collections::{BTreeMap, BTreeSet};
+use litemap::LiteMap;
+use std::collections::BTreeSet;
 
 const COPY: &str = "put back a copy of this file, if there is one";
 const FALL_BACK: &str =
@@ -53,6 +54,13 @@ pub(super) fn newest_whole(directory: &Directory, findings: &[Finding]) -> Optio
 
 fn check_log(directory: &Directory, findings: &mut Vec<Finding>) {
     let log = &directory.log;
+    if directory.is_savepoint {
+        if log.is_empty() {
+            let what = "the savepoint cannot be restored: its first object is damaged".to_owned();
+            findings.push(damage(layout::SAVEPOINT.to_owned(), what, COPY, None, None));
+        }
+        return;
+    }
     if log.is_empty() && directory.lengths.keys().any(|path| path.starts_with(layout::MANIFESTS)) {
         let what = "the log is gone, though there are manifests".to_owned();
         findings.push(damage(layout::LOG.to_owned(), what, "put back a copy of the whole directory `log`", None, None));
@@ -94,7 +102,7 @@ fn check_ids(directory: &Directory, findings: &mut Vec<Finding>) {
 
 /// What the next attempt restores must be there (L3).
 fn check_head(directory: &Directory, findings: &mut Vec<Finding>) {
-    let Some((slot, Ok(LogEntry::Start(start)))) = directory.log.last_key_value() else { return };
+    let Some((slot, Ok(LogEntry::Start(start)))) = directory.log.last() else { return };
     let Some(id) = start.restored_from else { return };
     if !directory.checkpoints().any(|(_, entry)| entry.id == id) {
         let what = format!("it restores checkpoint {id}, which is not in the log");
@@ -173,7 +181,7 @@ fn wrong_incarnation(directory: &Directory, attempt: AttemptId, manifest: &Manif
         Ok(LogEntry::Start(start)) => start.began,
         _ => None,
     });
-    let began: BTreeMap<u64, Incarnation> = starts.map(|began| (began.id, began)).collect();
+    let began: LiteMap<u64, Incarnation> = starts.map(|began| (began.id, began)).collect();
     if manifest.incarnation != hex(start.incarnation) {
         return Some(format!(
             "it is of incarnation {}, but its attempt is of {}",

@@ -11,7 +11,8 @@ use crate::outbox::Outbox;
 use crate::segment::{EncodedBlock, SegmentAssembler, StateHeader};
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, CheckpointId};
-use std::collections::{BTreeMap, VecDeque};
+use litemap::LiteMap;
+use std::collections::VecDeque;
 
 /// So many requests of one segment may be under way; the rest waits here, counted.
 const IN_FLIGHT: usize = 16;
@@ -32,9 +33,9 @@ pub(crate) struct Segments {
     attempt: AttemptId,
     worker: u16,
     parts: usize,
-    open: BTreeMap<CheckpointId, Segment>,
+    open: LiteMap<CheckpointId, Segment>,
     /// Which segment an answer belongs to, and the bytes it frees.
-    asked: BTreeMap<Ticket, (CheckpointId, usize)>,
+    asked: LiteMap<Ticket, (CheckpointId, usize)>,
     next_ticket: u64,
     buffered: usize,
     limit: usize,
@@ -56,7 +57,7 @@ struct Segment {
 impl Segments {
     /// For a worker whose checkpoints have `parts` parts. Tickets are counted from `first_ticket`.
     pub(crate) fn new(attempt: AttemptId, worker: u16, parts: usize, first_ticket: u64, limit: usize) -> Segments {
-        let (open, asked) = (BTreeMap::new(), BTreeMap::new());
+        let (open, asked) = (LiteMap::new_vec(), LiteMap::new_vec());
         Segments { attempt, worker, parts, open, asked, next_ticket: first_ticket, buffered: 0, limit }
     }
 
@@ -154,8 +155,9 @@ impl Segments {
 
     /// The checkpoint is over for this worker, and so are all older ones.
     pub(crate) fn resolved(&mut self, id: CheckpointId, outbox: &mut Outbox) {
-        let newer = self.open.split_off(&CheckpointId(id.0 + 1));
-        for segment in std::mem::replace(&mut self.open, newer).into_values() {
+        let (over, newer) = std::mem::take(&mut self.open).into_iter().partition(|(open, _)| *open <= id);
+        self.open = newer;
+        for (_, segment) in over {
             let freed: usize = segment.waiting.iter().map(Bytes::len).sum();
             self.buffered = self.buffered.saturating_sub(freed);
             let is_durable = matches!(segment.state, SegmentState::Durable(_));

@@ -7,6 +7,7 @@ use super::StorageServer;
 use crate::error::{Error, Result};
 use crate::layout::{self, Name};
 use flott_checkpoint::AttemptId;
+use futures_util::future::BoxFuture;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -17,7 +18,11 @@ impl StorageServer {
     ///
     /// # Errors
     /// If a directory cannot be read or a file not removed; it is tried again at the next start.
-    pub async fn sweep_staged(&self, own: AttemptId) -> Result<usize> {
+    pub fn sweep_staged(&self, own: AttemptId) -> BoxFuture<'_, Result<usize>> {
+        Box::pin(self.sweep_below(own))
+    }
+
+    async fn sweep_below(&self, own: AttemptId) -> Result<usize> {
         let Some(directory) = self.store.directory.clone() else { return Ok(0) };
         let swept = tokio::task::spawn_blocking(move || {
             let mut removed = 0;

@@ -8,6 +8,7 @@ use crate::state::heap::checked_place;
 use crate::state::versioned::Progress;
 use crate::state::{StateError, Table};
 use flott_checkpoint::{CheckpointId, Kind};
+use std::any::Any;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::Arc;
 
@@ -70,6 +71,23 @@ impl<T: StoredKind> Table for Face<T> {
                     self.rows_mut().check_shape(Shape::of(&key))?;
                 }
                 let hash = checked_place(&self.rows().keys, &name, group, &key)?;
+                self.apply(block.kind, hash, key, &mut reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_copy(&mut self, block: &Block) -> Result<(), StateError> {
+        let name = Arc::clone(&self.rows().name);
+        let Some((hash, own)) = self.rows().keys.own_key() else { return Ok(()) };
+        for run in block.runs() {
+            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
+            let mut reader = EntryReader::new(entries, &name, group);
+            while !reader.is_empty() {
+                // The writer's own key says nothing here.
+                let _: u64 = reader.value()?;
+                let key = (&own as &dyn Any).downcast_ref::<T::User>().cloned();
+                let key = key.ok_or_else(|| reader.decode("a copy under a key that is no number"))?;
                 self.apply(block.kind, hash, key, &mut reader)?;
             }
         }

@@ -27,7 +27,8 @@ impl<T> Operator<T> for Nowhere {
     }
 }
 
-fn taken_in_one_step<S: Source<Item = u64>>(source: S, records: u32) -> u64 {
+/// How many records steps of so many records take, one at each of these times since the beginning.
+fn taken<S: Source<Item = u64>>(source: S, records: u32, steps: &[Duration]) -> u64 {
     let taken = Rc::new(Cell::new(0));
     let flow = Flow::default();
     let mark = flow.heartbeat.mark("numbers");
@@ -35,10 +36,19 @@ fn taken_in_one_step<S: Source<Item = u64>>(source: S, records: u32) -> u64 {
     let mut chain = SourceChain::new("numbers", Arc::new(source), cx, Box::new(Nowhere), Rc::clone(&taken), mark);
     chain.open(None).unwrap();
     let mut outbox = Outbox::default();
-    let quantum = Quantum { time: Duration::from_secs(1), records };
+    let quantum = Quantum { time: Duration::from_secs(1_000), records };
     let clock = VirtualClock::default();
-    chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
+    let mut now = Duration::ZERO;
+    for &step in steps {
+        clock.advance(step - now);
+        now = step;
+        chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
+    }
     taken.get()
+}
+
+fn taken_in_one_step<S: Source<Item = u64>>(source: S, records: u32) -> u64 {
+    taken(source, records, &[Duration::ZERO])
 }
 
 #[test]
@@ -59,32 +69,16 @@ fn a_source_that_ends_gives_all_it_has() {
     }
 }
 
-/// How many records one step takes at a time after the beginning.
-fn taken_after<S: Source<Item = u64>>(source: S, time: Duration) -> u64 {
-    let taken = Rc::new(Cell::new(0));
-    let flow = Flow::default();
-    let mark = flow.heartbeat.mark("numbers");
-    let cx = source_context(Arc::new(MemoryFiles::new()));
-    let mut chain = SourceChain::new("numbers", Arc::new(source), cx, Box::new(Nowhere), Rc::clone(&taken), mark);
-    chain.open(None).unwrap();
-    let (clock, mut outbox) = (VirtualClock::default(), Outbox::default());
-    let quantum = Quantum { time: Duration::from_secs(1_000), records: 10_000 };
-    chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
-    clock.advance(time);
-    chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
-    taken.get()
-}
-
 #[test]
 fn a_split_that_waits_holds_no_other_split_bounded_or_not() {
     for splits in [1, 2, 8] {
         // All splits together give 100 records a second, each split its first one at once.
         let due = u64::from(splits) * (990 / (10 * u64::from(splits)) + 1);
-        let time = Duration::from_millis(990);
+        let steps = [Duration::ZERO, Duration::from_millis(990)];
         let bounded = Generator::new(1 << 20, 1, |number, _| number).splits(splits).rate(100.0);
-        assert_eq!(taken_after(bounded, time), due, "{splits} splits, bounded");
+        assert_eq!(taken(bounded, 10_000, &steps), due, "{splits} splits, bounded");
         let unbounded = Generator::unbounded(1, |number, _| number).splits(splits).rate(100.0);
-        assert_eq!(taken_after(unbounded, time), due, "{splits} splits, unbounded");
+        assert_eq!(taken(unbounded, 10_000, &steps), due, "{splits} splits, unbounded");
     }
 }
 

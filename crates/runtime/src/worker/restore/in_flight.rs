@@ -11,11 +11,12 @@ use crate::packet::{ChannelId, Packet, Payload, codec};
 use crate::segment::Footer;
 use crate::subtask::{NO_OPERATOR, channel_blob, split_first};
 use flott_checkpoint::SubtaskId;
-use std::collections::{BTreeMap, VecDeque};
+use litemap::LiteMap;
+use std::collections::VecDeque;
 
 /// The packets of each channel, as far as they are read.
 #[derive(Default)]
-pub(super) struct InFlight(BTreeMap<ChannelId, Channel>);
+pub(super) struct InFlight(LiteMap<ChannelId, Channel>);
 
 #[derive(Default)]
 struct Channel {
@@ -30,7 +31,7 @@ struct Channel {
 pub(super) fn plan(
     restore: &Restore,
     subtask: SubtaskId,
-    footers: &BTreeMap<String, Footer>,
+    footers: &LiteMap<String, Footer>,
     pieces: &mut VecDeque<Piece>,
 ) -> Result<()> {
     let part = restore.manifests.get(&restore.checkpoint).and_then(|manifest| manifest.parts.get(&subtask));

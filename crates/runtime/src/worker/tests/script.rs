@@ -13,6 +13,7 @@ use crate::whereabouts::{Stage, Standing};
 use crate::worker::Mail;
 use bytes::Bytes;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode, SubtaskId};
+use litemap::LiteMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    fn new(mode: Mode, shows: job::Shows) -> Setting {
+    pub(super) fn new(mode: Mode, shows: job::Shows) -> Setting {
         let committed = Committed::default();
         Setting {
             plan: Arc::new(job::plan(&committed, shows)),
@@ -70,7 +71,7 @@ pub(super) enum Ending {
 pub(super) struct Run {
     committed: Committed,
     storage: BTreeMap<String, Vec<u8>>,
-    completed: Vec<(CheckpointId, BTreeMap<SubtaskId, SubtaskPart>)>,
+    completed: Vec<(CheckpointId, LiteMap<SubtaskId, SubtaskPart>)>,
     base: Option<Restore>,
     plan: Arc<Plan>,
     pub(super) cuts: usize,
@@ -106,12 +107,15 @@ impl Run {
     pub(super) fn restore(&self) -> Option<From> {
         let mut manifests = self.base.as_ref().map(|base| base.manifests.clone()).unwrap_or_default();
         let operators = self.plan.operators.iter();
-        let vertex_of: BTreeMap<String, u16> = operators.map(|it| (it.name.clone(), it.vertex)).collect();
+        let vertex_of: LiteMap<String, u16> = operators.map(|it| (it.name.clone(), it.vertex)).collect();
         for (id, parts) in &self.completed {
             manifests.insert(*id, RestoredManifest { vertex_of: vertex_of.clone(), parts: parts.clone() });
         }
         let (checkpoint, _) = self.completed.last()?;
-        Some((Restore { checkpoint: *checkpoint, manifests, same_topology: true }, self.storage.clone()))
+        Some((
+            Restore { checkpoint: *checkpoint, manifests, same_topology: true, own: true, commits: true },
+            self.storage.clone(),
+        ))
     }
 }
 
@@ -125,7 +129,7 @@ struct Script {
     mode: Mode,
     /// Calls that are not made yet.
     calls: Vec<(u16, Ticket, BlockingCall)>,
-    pending: Option<(CheckpointId, BTreeMap<SubtaskId, SubtaskPart>)>,
+    pending: Option<(CheckpointId, LiteMap<SubtaskId, SubtaskPart>)>,
     next_id: u64,
     last: Option<CheckpointId>,
     restored: BTreeSet<u16>,
@@ -207,6 +211,7 @@ impl Script {
             first_checkpoint: CheckpointId(next_id),
             restore,
             claim: Some(crate::attempt::Claim { overwrite: false }),
+            adopted: Vec::new(),
             options,
             world: World {
                 files: Arc::clone(&setting.files),
@@ -351,7 +356,7 @@ impl Script {
     fn trigger(&mut self, kind: Kind) {
         let id = CheckpointId(self.next_id);
         self.next_id += 1;
-        self.pending = Some((id, BTreeMap::new()));
+        self.pending = Some((id, LiteMap::new_vec()));
         let triggered_at = self.clock.now().millis();
         let barrier = Barrier { id, attempt: self.attempt, mode: self.mode, kind, base: self.last, triggered_at };
         self.tell(&Order::Trigger(barrier));
