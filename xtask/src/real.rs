@@ -36,14 +36,20 @@ fn postgres() -> Result<(), String> {
 /// State in RocksDB, which is built from its sources: the store, and jobs that are killed. The first build takes some 20 minutes
 /// of one core.
 fn rocksdb() -> Result<(), String> {
+    needs_of_rocksdb()?;
+    cargo(&["test", "--locked", "-p", "flott-rocksdb"])?;
+    cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb"])
+}
+
+/// What compiles RocksDB, wherever all features are on.
+pub(crate) fn needs_of_rocksdb() -> Result<(), String> {
     if !exists("clang", "--version") {
         install("clang", "RocksDB is C++, and its bindings are made by libclang")?;
     }
     if !has_libclang() {
         install("libclang-dev", "the bindings of RocksDB are made by libclang")?;
     }
-    cargo(&["test", "--locked", "-p", "flott-rocksdb"])?;
-    cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb"])
+    Ok(())
 }
 
 /// Whether the library is where its users look for it.
@@ -51,7 +57,8 @@ fn has_libclang() -> bool {
     let named = std::env::var_os("LIBCLANG_PATH").map(PathBuf::from);
     let versions = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
     let llvm = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm-"));
-    let known = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from);
+    let known =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from);
     let directories = named.into_iter().chain(llvm.map(|entry| entry.path().join("lib"))).chain(known);
     let mut names = directories.flat_map(|path| std::fs::read_dir(path).into_iter().flatten().flatten());
     names.any(|entry| entry.file_name().to_string_lossy().starts_with("libclang"))

@@ -1,8 +1,9 @@
 //! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
 
 use crate::settings::{
-    Settings, StateBackend, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require,
-    parse_restart_delay, parse_restore, parse_state_backend, parse_state_memory, parse_stop_timeout, parse_workers,
+    Settings, StateBackend, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode,
+    parse_require, parse_restart_delay, parse_restore, parse_state_backend, parse_state_memory, parse_stop_timeout,
+    parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};

@@ -77,7 +77,9 @@ pub(crate) fn parse_state_backend(text: &str) -> Result<StateBackend, String> {
     match text {
         "heap" => Ok(StateBackend::Heap),
         "rocksdb" if cfg!(feature = "rocksdb") => Ok(StateBackend::RocksDb),
-        "rocksdb" => Err("this program is built without RocksDB: build it with the feature `rocksdb` of flott".to_owned()),
+        "rocksdb" => {
+            Err("this program is built without RocksDB: build it with the feature `rocksdb` of flott".to_owned())
+        }
         _ => Err(format!("`{text}` is not one of heap, rocksdb")),
     }
 }

@@ -41,7 +41,12 @@ impl Stores for RocksStores {
         })?;
         let mut write = WriteOptions::default();
         write.disable_wal(true);
-        Ok(Box::new(RocksStore { open: RefCell::new(Some(Open { database, families: Vec::new() })), options, write, path }))
+        Ok(Box::new(RocksStore {
+            open: RefCell::new(Some(Open { database, families: Vec::new() })),
+            options,
+            write,
+            path,
+        }))
     }
 }
 

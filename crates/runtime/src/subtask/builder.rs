@@ -20,12 +20,12 @@ use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{Source, SourceContext, Waker};
-use crate::state::{
-    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend, StateError,
-    TimerDeclaration, TimerState, Value, ValueDeclaration,
-};
 #[cfg(feature = "stored")]
 use crate::state::StoredBackend;
+use crate::state::{
+    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend,
+    StateError, TimerDeclaration, TimerState, Value, ValueDeclaration,
+};
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -177,8 +177,7 @@ impl SubtaskBuilder {
     /// `Refused` if the operator declares the name twice.
     pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<AnyTimers<K>> {
         let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
-        let timers: AnyTimers<K> =
-            declared.map_err(|error| undeclared(&error, operator))?;
+        let timers: AnyTimers<K> = declared.map_err(|error| undeclared(&error, operator))?;
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)

@@ -52,7 +52,8 @@ impl StoredBackend {
             self.store = Some(opened.into());
         }
         let store = self.store.clone();
-        let store = store.ok_or_else(|| StateError::Backend(name.clone(), "its store could not be opened".to_owned()))?;
+        let store =
+            store.ok_or_else(|| StateError::Backend(name.clone(), "its store could not be opened".to_owned()))?;
         self.names.push(name.clone());
         Ok((Arc::new(name), store))
     }

@@ -100,12 +100,7 @@ impl<K: Key, M: Key, V: Value> MapTable<(K, M, V)> {
         Ok((entry, Some((row, value))))
     }
 
-    fn store(
-        &mut self,
-        (key, field, value): (&K, &M, &V),
-        entry: &[u8],
-        old: Option<&Row>,
-    ) -> Result<(), StateError> {
+    fn store(&mut self, (key, field, value): (&K, &M, &V), entry: &[u8], old: Option<&Row>) -> Result<(), StateError> {
         let mut content = Vec::new();
         self.rows.encode(&mut content, value)?;
         if self.rows.wants_shapes() {

@@ -404,7 +404,8 @@ impl Rows {
         let Some((after, until)) = self.log.trim(still_read) else { return Ok(()) };
         let failed = self.failed();
         [WRITTEN, REMOVED].into_iter().try_for_each(|area| {
-            let (from, until) = (logged(area, after.saturating_add(1), &[]), logged(area, until.saturating_add(1), &[]));
+            let (from, until) =
+                (logged(area, after.saturating_add(1), &[]), logged(area, until.saturating_add(1), &[]));
             self.store.remove_range(self.space, &from, &until).map_err(&failed)
         })
     }

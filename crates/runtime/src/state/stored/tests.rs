@@ -6,9 +6,7 @@ use crate::key::{KeySpace, hash_key};
 use crate::segment::{SegmentBuffer, StateName};
 use crate::state::store::{Change, Space, Store, StoreError};
 use crate::state::versioned::Cut;
-use crate::state::{
-    Progress, StateBackend, StateError, TimerDeclaration, TimerState, ValueDeclaration, ValueState,
-};
+use crate::state::{Progress, StateBackend, StateError, TimerDeclaration, TimerState, ValueDeclaration, ValueState};
 use crate::testing::memory_store::{Fuse, MemoryStore};
 use flott_checkpoint::{CheckpointId, Kind};
 use std::rc::Rc;
