@@ -15,6 +15,7 @@ mod source_chain;
 mod standing;
 mod step;
 mod tally;
+mod window;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
@@ -211,7 +212,7 @@ impl Subtask {
             return Ok(());
         }
         self.tally.received(&packet);
-        match self.gate.deliver(packet) {
+        match self.gate.deliver(packet, clock.now()) {
             Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),
         }
