@@ -114,6 +114,10 @@ setters! {
     checkpoint_interval(Duration);
     /// What to restore; as `--restore`. Default [`Restore::Latest`].
     restore(Restore);
+    /// The directory of a savepoint, or of a job, to begin a new incarnation from; as `--restore PATH`.
+    restore_from(impl Into<String>), into;
+    /// Goes on with the output of the incarnation that [`Job::restore_from`] names; as `--claim`.
+    claim(bool);
     /// Refuses to run with a lesser guarantee; as `--require`.
     require(Guarantee);
     /// A damaged checkpoint ends the job instead of falling back to an older one; as `--no-fallback`.
@@ -126,6 +130,11 @@ setters! {
     overwrite(bool);
     /// How long a stop may take; as `--stop-timeout`. Default 30 s.
     stop_timeout(Duration);
+    /// The longest pause before a restart in the process; as `--longest-restart-delay`. Pauses begin with 50 ms and double.
+    /// Default 60 s.
+    longest_restart_delay(Duration);
+    /// Samples records for hot keys; as `--hot-keys`. Default off.
+    hot_keys(bool);
     /// Local working files; as `--work-dir`. It has no effect in this version: a local checkpoint directory is written directly.
     work_dir(impl Into<PathBuf>), into;
     /// Events as JSON lines on stdout; as `--json`.

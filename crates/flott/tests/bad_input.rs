@@ -11,6 +11,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 
+#[path = "bad_input/savepoints.rs"]
+mod savepoints;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sale {
     shop: String,

@@ -15,6 +15,7 @@ mod source_chain;
 mod standing;
 mod step;
 mod tally;
+mod trail;
 mod window;
 
 pub use builder::{Partitioner, SubtaskBuilder};
@@ -123,6 +124,8 @@ pub(crate) struct Subtask {
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
     stopped: bool,
+    /// A source that gives out nothing more, and ends as soon as it may.
+    draining: bool,
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
     watermark: Watermark,
@@ -183,6 +186,7 @@ impl Subtask {
             restored_tokens: LiteMap::new_vec(),
             ended: false,
             stopped: false,
+            draining: false,
             source_wait: None,
             watermark: Watermark::default(),
             first_seen: None,
@@ -330,6 +334,14 @@ impl Subtask {
         Ok(())
     }
 
+    /// A source ends where it is; told again, one that has ended says so again.
+    pub(crate) fn drain(&mut self, outbox: &mut Outbox) {
+        self.draining = self.is_source;
+        if self.is_source && self.ended {
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
+    }
+
     /// A blocking call came back; false if it was not this subtask's.
     pub(crate) fn answered(
         &mut self,
@@ -405,8 +417,8 @@ impl Subtask {
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
-            let is_restored = self.attempt.restore.is_some();
-            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored));
+            let is_restored = self.attempt.restore.as_ref().is_some_and(|restore| restore.own);
+            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored, &self.attempt.adopted));
         }
     }
 

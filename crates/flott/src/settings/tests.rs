@@ -18,6 +18,7 @@ fn what_the_builder_says_has_the_same_limits_as_the_flags() {
         stop_timeout: Some(Duration::ZERO),
         alignment_timeout: Some(Duration::MAX),
         credit_window: Some(0),
+        longest_restart_delay: Some(Duration::ZERO),
         checkpoint_dir: Some(String::new()),
         ..Settings::default()
     };

@@ -84,6 +84,16 @@ impl Site {
         self.job_of(Path::new(env!("CARGO_BIN_EXE_flott-test-job"))).with(&["--output", &output])
     }
 
+    /// A process of the job at this place, whose output goes somewhere else.
+    pub(crate) fn job_to(&self, output: &str) -> Start<'_> {
+        self.job_of(Path::new(env!("CARGO_BIN_EXE_flott-test-job"))).with(&["--output", output])
+    }
+
+    /// The checkpoint directory.
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.path("checkpoints")
+    }
+
     /// A process of another program over the same input.
     pub(crate) fn job_of(&self, program: &Path) -> Start<'_> {
         let mut command = Command::new(program);

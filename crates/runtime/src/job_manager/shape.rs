@@ -57,11 +57,11 @@ fn check_rescale(manifest: &Manifest, workers: u16) -> Result<()> {
 /// Checks operators and states against the plan.
 pub(super) fn check(
     manifest: &Manifest,
-    incarnation: &Incarnation,
+    incarnation: Option<&Incarnation>,
     plan: &Plan,
     settings: &JobSettings,
 ) -> Result<Fits> {
-    check_identity(manifest, incarnation)?;
+    incarnation.map_or(Ok(()), |incarnation| check_identity(manifest, incarnation))?;
     let (mut warnings, mut new_sources) = (Vec::new(), false);
     for stored in operators(manifest) {
         let fits = match claimant(stored, manifest, plan) {

@@ -6,6 +6,7 @@
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::SourceChain;
+use super::trail::Whose;
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
 use crate::error::{Error, Result};
@@ -13,6 +14,7 @@ use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::KeySpace;
 use crate::operator::pre_aggregate::Alarm;
+use crate::operator::watched::{Sampled, Watched};
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
@@ -166,6 +168,17 @@ impl SubtaskBuilder {
         alarm
     }
 
+    /// Puts a look at the heaviest keys in front of the first operator of this chain.
+    pub fn watched<K: Key, O>(&self, operator: &str, first: O) -> Watched<K, O> {
+        let keys = Arc::new(Sampled::new(operator));
+        let samples = self.attempt.options.hot_keys;
+        if samples {
+            let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
+            heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
+        }
+        Watched::new(keys, Rc::clone(&self.flow), samples.then_some(self.attempt.key_seed), first)
+    }
+
     /// The mark under which an operator shows in the worker's heartbeat.
     pub fn mark(&self, operator: &str) -> Mark {
         self.flow.heartbeat.mark(operator)
@@ -233,11 +246,12 @@ impl SubtaskBuilder {
             stdout: Arc::clone(&self.attempt.world.stdout),
             waker: Arc::clone(&self.waker),
         };
+        let whose = Whose { job: cx.job.clone(), subtask: cx.subtask };
         let writer = sink.open(&cx).map_err(|error| error.at_operator(operator).at_subtask(self.id))?;
         let seal = <S::Writer as SinkWriter<T>>::seal;
         let ready = <S::Writer as SinkWriter<T>>::ready;
         let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
-        self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
+        self.sinks.push(SinkPort::new(operator, whose, sink.committer(&cx), Rc::clone(&writer) as _));
         let written = Rc::clone(&self.records_out);
         Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written, mark: self.mark(operator) }))
     }

@@ -1,6 +1,7 @@
 //! Does what a checkpoint algorithm says. The cut happens here: one uninterruptible step, O(1) in the size of the state.
 
 use super::snapshot::Part;
+use super::trail::Trail;
 use super::{FirstSeen, Subtask, is_final};
 use crate::control::{Captured, ChannelPart, Report};
 use crate::error::Result;
@@ -98,7 +99,7 @@ impl Subtask {
 
     /// Takes the handles of all state: tables, sink epochs, positions, watermarks.
     fn cut(&mut self, barrier: Barrier, began: Time, cx: &mut Context<'_>) -> Result<()> {
-        let id = barrier.id;
+        let (id, trail) = (barrier.id, Trail::begin(self, barrier));
         if barrier.mode.is_exact() {
             self.gate.assert_cut(id);
         }
@@ -117,7 +118,7 @@ impl Subtask {
             captured: Captured::default(),
         });
         let first_seen = self.first_seen.filter(|seen| seen.id == id).map_or(began, |seen| seen.at);
-        let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits);
+        let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits, trail);
         part.times(first_seen, began, cx.look());
         self.parts.push(part);
         self.stopped |= is_final(barrier);

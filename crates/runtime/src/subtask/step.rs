@@ -103,6 +103,9 @@ impl Subtask {
         if self.paused || self.held || self.ended || self.stopped {
             return Ok(false);
         }
+        if self.draining {
+            return self.end(cx).map(|()| false);
+        }
         let source = self.chain.source().expect("the vertex is a source");
         let pulled = source.pull(cx).map_err(|error| self.fail_at(error))?;
         self.source_wait = None;

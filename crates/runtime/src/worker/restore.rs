@@ -27,6 +27,7 @@ use litemap::LiteMap;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+use tracing::Span;
 
 /// Most footers fit into what is asked for first; no footer has more than `MAX_FOOTER`.
 const FIRST_TAIL: u64 = 16 << 10;
@@ -36,6 +37,8 @@ const IN_FLIGHT: usize = 4;
 /// See the head of this file.
 pub(super) struct Restoring {
     attempt: Arc<Attempt>,
+    /// Open as long as it lasts; none if there is nothing to restore.
+    span: Span,
     worker: u16,
     next_ticket: u64,
     begun: bool,
@@ -91,8 +94,13 @@ enum Piece {
 
 impl Restoring {
     pub(super) fn new(attempt: &Arc<Attempt>, worker: u16) -> Restoring {
+        let span = attempt.restore.as_ref().map_or_else(Span::none, |restore| {
+            let (job, attempt, checkpoint) = (attempt.plan.job.as_str(), attempt.id.0, restore.checkpoint.0);
+            tracing::info_span!(target: "flott", "restore", job, attempt, subtask = worker, checkpoint)
+        });
         Restoring {
             attempt: Arc::clone(attempt),
+            span,
             worker,
             next_ticket: 0,
             begun: false,
@@ -112,6 +120,7 @@ impl Restoring {
     pub(super) fn advance(&mut self, subtasks: &mut [Subtask], outbox: &mut Outbox) -> Result<bool> {
         let attempt = Arc::clone(&self.attempt);
         let Some(restore) = &attempt.restore else { return Ok(true) };
+        let _in = self.span.clone().entered();
         if !self.begun {
             self.begun = true;
             self.list_footers(restore, subtasks);
@@ -160,7 +169,8 @@ impl Restoring {
             let segments = parts.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for (operator, cleans) in subtasks.iter().flat_map(Subtask::sink_operators) {
+        let sinks = subtasks.iter().flat_map(Subtask::sink_operators).filter(|_| restore.commits);
+        for (operator, cleans) in sinks {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
@@ -266,7 +276,7 @@ impl Restoring {
                 let wanted = Wanted { groups, copy: copied_from.is_some() };
                 plan_table(restore, chain, &wanted, &self.attempt, table, &mut blocks)?;
             }
-            for (operator, cleans) in subtask.sink_operators() {
+            for (operator, cleans) in subtask.sink_operators().filter(|_| restore.commits) {
                 self.plan_tokens(restore, operator, cleans, &mut blocks);
             }
             if self.attempt.same_channels() {
