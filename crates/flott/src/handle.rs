@@ -254,11 +254,10 @@ impl Commands {
     }
 
     async fn ask_later(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
-        let (request, answer) = self.shared.ask()?;
+        let (asking, answer) = tokio::sync::oneshot::channel();
+        let request = self.shared.ask(Box::new(move |answer| drop(asking.send(answer))))?;
         self.send(command(request));
-        let answer = tokio::task::spawn_blocking(move || answer.recv()).await;
-        let gone = || Err(Error::failed("no checkpoint was taken: the job is gone"));
-        answer.ok().and_then(std::result::Result::ok).unwrap_or_else(gone)
+        answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
     /// Where the pending checkpoint is: which channel of which subtask has not delivered its barrier, and why. `None` if none
@@ -270,10 +269,12 @@ impl Commands {
     }
 
     fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
-        let (request, answer) = self.shared.ask()?;
+        // Not tokio's channel: whoever asks may be within a runtime of their own, where that one must not block.
+        let (asking, answer) = std::sync::mpsc::channel();
+        let request = self.shared.ask(Box::new(move |answer| drop(asking.send(answer))))?;
         self.send(command(request));
         // Every request is answered, at the latest when the job is over.
-        answer.recv().unwrap_or_else(|_| Err(Error::failed("no checkpoint was taken: the job is gone")))
+        answer.recv().unwrap_or_else(|_| Err(gone()))
     }
 
     /// Takes the next checkpoints in another mode, at another interval, or both; nothing is changed if either cannot be.
@@ -309,4 +310,8 @@ impl Drop for JobHandle {
             runtime.shutdown_background();
         }
     }
+}
+
+fn gone() -> Error {
+    Error::failed("no checkpoint was taken: the job is gone")
 }

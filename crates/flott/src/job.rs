@@ -107,8 +107,8 @@ setters! {
     /// How long after its trigger a checkpoint in mode [`Mode::AlignedThenUnaligned`] stays aligned; as `--alignment-timeout`.
     /// Default 200 ms.
     alignment_timeout(Duration);
-    /// Bytes of records that may be under way on each channel. Less makes aligned checkpoints faster under back-pressure and
-    /// records in flight fewer; too little costs throughput. There is no flag for it.
+    /// The most bytes of records that may be under way on each channel. A channel whose receiver is slow uses less, so that
+    /// aligned checkpoints are fast under back-pressure. Default 256 KiB. There is no flag for it.
     credit_window(usize);
     /// Time between two checkpoints; as `--checkpoint-interval`. Default 1 s.
     checkpoint_interval(Duration);

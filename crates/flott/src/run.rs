@@ -9,7 +9,6 @@ mod crash;
 mod driver;
 mod dry_run;
 mod metrics;
-mod narrow;
 mod outlook;
 mod ports;
 mod printer;
@@ -63,6 +62,8 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Threads of the I/O runtime, besides those for blocking calls.
 const IO_THREADS: usize = 2;
+/// Those are kept for as long as there is work for one of them now and then, so their number is that of the greatest rush.
+const BLOCKING_THREADS: usize = 32;
 
 /// Starts a job. Its outcome comes by the handle.
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
@@ -93,6 +94,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .thread_name("flott-io")
         .enable_all()
         .build()
@@ -113,7 +115,6 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
         ports: Ports::new(events.clone(), store.clone(), runtime.handle().clone()),
         store,
-        narrow: narrow::Narrow::new(),
         clock,
         running: None,
         attempt: tracing::Span::none(),

@@ -102,7 +102,7 @@ impl RestoredManifest {
 /// Sizes and times of a worker. Defaults as in the contracts.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Credit window of a channel, in bytes (128 KiB).
+    /// Credit window of a channel, in bytes (256 KiB); less is used where it is worked off slowly.
     pub credit_window: usize,
     /// A batch closes at so many records (1,024) …
     pub batch_records: usize,
@@ -127,7 +127,7 @@ pub struct WorkerOptions {
 impl Default for WorkerOptions {
     fn default() -> Self {
         WorkerOptions {
-            credit_window: 128 << 10,
+            credit_window: 256 << 10,
             batch_records: 1_024,
             batch_bytes: 32 << 10,
             batch_delay: Duration::from_millis(5),

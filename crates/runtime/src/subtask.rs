@@ -16,6 +16,7 @@ mod standing;
 mod step;
 mod tally;
 mod trail;
+mod window;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
@@ -215,7 +216,7 @@ impl Subtask {
             return Ok(());
         }
         self.tally.received(&packet);
-        match self.gate.deliver(packet) {
+        match self.gate.deliver(packet, clock.now()) {
             Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),
         }

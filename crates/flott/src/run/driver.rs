@@ -5,7 +5,6 @@
 use super::task::task;
 use crate::console::delayed_lines;
 
-use super::narrow::Narrow;
 use super::ports::Ports;
 use super::printer::Printing;
 use super::status::{LastWord, Report, Shared, Status};
@@ -87,7 +86,6 @@ pub(super) struct Driver {
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
     pub(super) store: Store,
-    pub(super) narrow: Narrow,
     pub(super) clock: SystemClock,
     pub(super) running: Option<RunningAttempt>,
     /// Open as long as an attempt runs.
@@ -262,7 +260,7 @@ impl Driver {
             self.shared.found(request, located);
         }
         for (ticket, request) in outbox.storage {
-            let reply = self.narrow.pass(&request, self.store.serve(request.clone()));
+            let reply = self.store.serve(request);
             let ports = Arc::clone(&self.ports);
             tokio::spawn(task(async move { ports.tell(ManagerEvent::Storage(ticket, reply.await)) }));
         }

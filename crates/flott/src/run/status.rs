@@ -12,7 +12,6 @@ use flott_runtime::operator::try_map::Skipped;
 use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot};
@@ -165,7 +164,7 @@ struct State {
 }
 
 /// Where the answer to a request for a checkpoint goes.
-type Asking = Sender<Result<CheckpointId>>;
+pub(crate) type Asking = Box<dyn FnOnce(Result<CheckpointId>) + Send>;
 
 impl State {
     /// Why nobody gets a checkpoint any more.
@@ -255,20 +254,19 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
     }
 
-    /// Somebody asks for a checkpoint: the number of the request, and where its answer comes.
+    /// Somebody asks for a checkpoint, and is told how it ended: the number of the request.
     ///
     /// # Errors
     /// If the job is over.
-    pub(crate) fn ask(&self) -> Result<(RequestId, Receiver<Result<CheckpointId>>)> {
+    pub(crate) fn ask(&self, asking: Asking) -> Result<RequestId> {
         let mut state = self.lock();
         if let Some(error) = state.refusal() {
             return Err(error);
         }
         state.requests += 1;
         let request = RequestId(state.requests);
-        let (asking, answer) = channel();
         state.asking.insert(request, asking);
-        Ok((request, answer))
+        Ok(request)
     }
 
     /// Somebody wants a copy of the final checkpoint.
@@ -306,7 +304,7 @@ impl Shared {
     pub(super) fn refuse_all(&self, outcome: &Outcome) {
         let result = self.preview(outcome);
         for (_, asking) in std::mem::take(&mut self.lock().asking) {
-            let _ = asking.send(Err(over(&result)));
+            asking(Err(over(&result)));
         }
     }
 
@@ -334,7 +332,7 @@ impl Shared {
     pub(crate) fn answer(&self, request: RequestId, answer: Result<CheckpointId>) {
         if let Some(asking) = self.lock().asking.remove(&request) {
             // Whoever does not wait any more does not care.
-            let _ = asking.send(answer);
+            asking(answer);
         }
     }
 
@@ -400,7 +398,7 @@ impl Shared {
         let result = self.report(&state, outcome);
         state.status.phase = Phase::Ended;
         for (_, asking) in std::mem::take(&mut state.asking) {
-            let _ = asking.send(Err(over(&result)));
+            asking(Err(over(&result)));
         }
         state.seeking.clear();
         state.last.clear();

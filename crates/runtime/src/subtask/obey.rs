@@ -40,9 +40,12 @@ impl Subtask {
         for action in actions {
             match action {
                 Action::Block(channel) => self.block(channel),
-                Action::Unblock(channel) => self.unblock(channel),
+                Action::Unblock(channel) => self.unblock(channel, cx.now),
                 Action::Pause => self.paused = true,
-                Action::Resume => self.paused = false,
+                Action::Resume => {
+                    self.paused = false;
+                    self.gate.resume(cx.now);
+                }
                 Action::Forward(barrier) => {
                     forwarded = Some((barrier, cx.look()));
                     self.forward(barrier, cx)?;
@@ -79,8 +82,8 @@ impl Subtask {
         if self.is_source { self.held = true } else { self.gate.block(channel) }
     }
 
-    fn unblock(&mut self, channel: Channel) {
-        if self.is_source { self.held = false } else { self.gate.unblock(channel) }
+    fn unblock(&mut self, channel: Channel, now: Time) {
+        if self.is_source { self.held = false } else { self.gate.unblock(channel, now) }
     }
 
     /// Emits what operators buffer, and the barrier behind it on all outputs.

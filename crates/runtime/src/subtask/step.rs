@@ -138,7 +138,7 @@ impl Subtask {
     fn take(&mut self, channel: Channel, cx: &mut Context<'_>) -> Result<bool> {
         let (input, element) = self.gate.take(channel).expect("the gate said that it is ready");
         match element {
-            Element::Batch { mut batch, bytes, epoch } => {
+            Element::Batch { mut batch, bytes, epoch, since } => {
                 let before = batch.len();
                 self.chain.on_batch(input, &mut *batch, cx).map_err(|error| self.fail_at(error))?;
                 let moved = batch.len() < before;
@@ -146,9 +146,9 @@ impl Subtask {
                     self.gate.note_epoch(epoch);
                 }
                 if batch.is_empty() {
-                    self.gate.consumed(channel, bytes, cx.outbox);
+                    self.gate.consumed(channel, bytes, since, cx.now, cx.outbox);
                 } else {
-                    self.gate.put_back(channel, Element::Batch { batch, bytes, epoch });
+                    self.gate.put_back(channel, Element::Batch { batch, bytes, epoch, since });
                 }
                 return Ok(moved);
             }
