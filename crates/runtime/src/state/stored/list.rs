@@ -5,7 +5,7 @@
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
-use super::table::{Face, StoredKind};
+use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
@@ -76,7 +76,7 @@ struct ListTable<T> {
 
 /// A list per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredList<K, V> {
-    table: Rc<RefCell<Face<ListTable<(K, V)>>>>,
+    table: Shared<ListTable<(K, V)>>,
 }
 
 impl<K, V> Clone for StoredList<K, V> {
@@ -94,7 +94,7 @@ impl<K: Key, V: Value> StoredList<K, V> {
     ) -> Result<(Self, SharedTable), StateError> {
         let rows = Rows::new(store, name, StateKind::List, keys, failure)?;
         let table = Rc::new(RefCell::new(Face(ListTable { rows, of: PhantomData })));
-        let erased: SharedTable = Rc::<RefCell<Face<ListTable<(K, V)>>>>::clone(&table);
+        let erased: SharedTable = Shared::<ListTable<(K, V)>>::clone(&table);
         Ok((Self { table }, erased))
     }
 

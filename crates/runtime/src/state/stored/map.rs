@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::rows::{Row, Rows};
-use super::table::{Face, StoredKind};
+use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape, hash_key};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
@@ -23,7 +23,7 @@ struct MapTable<T> {
 
 /// A map per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredMap<K, M, V> {
-    table: Rc<RefCell<Face<MapTable<(K, M, V)>>>>,
+    table: Shared<MapTable<(K, M, V)>>,
 }
 
 impl<K, M, V> Clone for StoredMap<K, M, V> {
@@ -42,7 +42,7 @@ impl<K: Key, M: Key, V: Value> StoredMap<K, M, V> {
         let kind = if copies { StateKind::Broadcast } else { StateKind::Map };
         let rows = Rows::new(store, name, kind, keys, failure)?;
         let table = Rc::new(RefCell::new(Face(MapTable { rows, of: PhantomData })));
-        let erased: SharedTable = Rc::<RefCell<Face<MapTable<(K, M, V)>>>>::clone(&table);
+        let erased: SharedTable = Shared::<MapTable<(K, M, V)>>::clone(&table);
         Ok((Self { table }, erased))
     }
 

@@ -31,6 +31,12 @@ pub(super) struct Row {
     pub(super) content: Vec<u8>,
 }
 
+/// Sees what follows a prefix, and the row; false ends the visit.
+pub(super) type LookAt<'a> = &'a mut dyn FnMut(&[u8], Row) -> Result<bool, StateError>;
+
+/// One stored entry of a segment: its identity without the key group, and the rest.
+type Piece = (Vec<u8>, Vec<u8>);
+
 pub(super) struct Rows {
     store: Rc<dyn Store>,
     space: Space,
@@ -171,7 +177,7 @@ impl Rows {
 
     /// Whether the types of this write should be looked at.
     pub(super) fn wants_shapes(&self) -> bool {
-        self.writes % LOOK_AT_SHAPES == 0
+        self.writes.is_multiple_of(LOOK_AT_SHAPES)
     }
 
     pub(super) fn merge_shapes(&mut self, key: Shape, value: Shape) {
@@ -180,12 +186,7 @@ impl Rows {
     }
 
     /// Entries whose identity begins with `prefix` and is not below `from`: what follows the prefix, and the content.
-    pub(super) fn visit(
-        &self,
-        prefix: &[u8],
-        from: &[u8],
-        look: &mut dyn FnMut(&[u8], Row) -> Result<bool, StateError>,
-    ) -> Result<(), StateError> {
+    pub(super) fn visit(&self, prefix: &[u8], from: &[u8], look: LookAt<'_>) -> Result<(), StateError> {
         let start = in_area(ENTRY, if from.is_empty() { prefix } else { from });
         let mut found = Ok(true);
         let mut take = |key: &[u8], value: &[u8]| {
@@ -248,12 +249,7 @@ impl Rows {
     }
 
     /// Elements of a list as a segment holds them: key and position, then the element.
-    fn pieces(
-        &self,
-        entry: &[u8],
-        key: &[u8],
-        wanted: std::ops::Range<u32>,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StateError> {
+    fn pieces(&self, entry: &[u8], key: &[u8], wanted: std::ops::Range<u32>) -> Result<Vec<Piece>, StateError> {
         let mut pieces = Vec::new();
         let mut position = wanted.start;
         let from = [entry, &wanted.start.to_be_bytes()].concat();

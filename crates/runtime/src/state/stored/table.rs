@@ -9,7 +9,9 @@ use crate::state::versioned::Progress;
 use crate::state::{StateError, Table};
 use flott_checkpoint::{CheckpointId, Kind};
 use std::any::Any;
+use std::cell::RefCell;
 use std::ops::{Deref, DerefMut, Range};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A kind of stored state.
@@ -32,6 +34,9 @@ pub(super) trait StoredKind {
 
 /// A kind of state, as its subtask sees it.
 pub(super) struct Face<T>(pub(super) T);
+
+/// Held by the handles and, erased, by the subtask.
+pub(super) type Shared<T> = Rc<RefCell<Face<T>>>;
 
 impl<T> Deref for Face<T> {
     type Target = T;

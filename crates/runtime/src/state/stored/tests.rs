@@ -108,7 +108,7 @@ fn the_log_of_changes_is_cleared_once_its_checkpoints_are_completed() {
     for id in 1..50 {
         (0..20).for_each(|key| state.put(hash(key), key, id).unwrap());
         state.remove(hash(id % 20), &(id % 20)).unwrap();
-        assert_eq!(checkpoint(&backend, id, id.checked_sub(1).filter(|base| *base > 0)).is_ok(), true);
+        assert!(checkpoint(&backend, id, id.checked_sub(1).filter(|base| *base > 0)).is_ok());
         backend.tables()[0].borrow_mut().completed(CheckpointId(id));
     }
     let entries = backend.tables()[0].borrow().len();

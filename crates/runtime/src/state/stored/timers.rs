@@ -6,7 +6,7 @@
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
-use super::table::{Face, StoredKind};
+use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
@@ -33,7 +33,7 @@ struct TimerTable<K> {
 
 /// Timers in a store. Cheap to clone: clones share one table.
 pub struct StoredTimers<K> {
-    table: Rc<RefCell<Face<TimerTable<K>>>>,
+    table: Shared<TimerTable<K>>,
 }
 
 impl<K> Clone for StoredTimers<K> {
@@ -63,7 +63,7 @@ impl<K: Key> StoredTimers<K> {
     ) -> Result<(Self, SharedTable), StateError> {
         let rows = Rows::new(store, name, StateKind::Timers, keys, failure)?;
         let table = Rc::new(RefCell::new(Face(TimerTable { rows, head: Head::Known(None), of: PhantomData })));
-        let erased: SharedTable = Rc::<RefCell<Face<TimerTable<K>>>>::clone(&table);
+        let erased: SharedTable = Shared::<TimerTable<K>>::clone(&table);
         Ok((Self { table }, erased))
     }
 

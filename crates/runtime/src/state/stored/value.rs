@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::rows::{Row, Rows};
-use super::table::{Face, StoredKind};
+use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
@@ -26,7 +26,7 @@ struct ValueTable<K> {
 
 /// A value per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredValue<K, V> {
-    table: Rc<RefCell<Face<ValueTable<(K, V)>>>>,
+    table: Shared<ValueTable<(K, V)>>,
 }
 
 impl<K, V> Clone for StoredValue<K, V> {
@@ -45,7 +45,7 @@ impl<K: Key, V: Value> StoredValue<K, V> {
         let rows = Rows::new(store, name, StateKind::Value, keys, failure)?;
         let table = ValueTable { rows, sweep_from: Vec::new(), sweep_budget: 0, of: PhantomData };
         let table = Rc::new(RefCell::new(Face(table)));
-        let erased: SharedTable = Rc::<RefCell<Face<ValueTable<(K, V)>>>>::clone(&table);
+        let erased: SharedTable = Shared::<ValueTable<(K, V)>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
