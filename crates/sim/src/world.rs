@@ -306,6 +306,7 @@ impl World {
             threads: Arc::new(NoThreads),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: Heartbeats::default(),
+            stores: None,
         };
         let entropy = Box::new(move || random.draw());
         let settings = self.setup.settings_of_a_process();

@@ -60,6 +60,7 @@ impl<'a> Process<'a> {
             threads: Arc::new(OsThreads),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: heartbeats.clone(),
+            stores: None,
         };
         // Nonces must differ between processes and between tests' runs alike; which they are changes nothing.
         let mut next = Random::new(clock.now().0.wrapping_add(1));
