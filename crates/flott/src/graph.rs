@@ -57,6 +57,7 @@ pub(crate) struct Graph {
     /// Asked when the graph is frozen: does anybody consume this stream?
     streams: Vec<StreamDraft>,
     skipped: Vec<Skipped>,
+    dead_letters: Vec<Skipped>,
     /// By the operator that has them.
     sides: LiteMap<usize, Arc<SideOutputs>>,
     labels: BTreeSet<String>,
@@ -85,6 +86,8 @@ pub(crate) struct Frozen {
     pub(crate) warnings: Vec<String>,
     /// The counters of `OnError::Skip`.
     pub(crate) skipped: Vec<Skipped>,
+    /// The counters of dead letters.
+    pub(crate) dead_letters: Vec<Skipped>,
     /// Where sinks put their output, as far as they say.
     pub(crate) outputs: Vec<String>,
 }
@@ -174,6 +177,10 @@ impl Graph {
         self.skipped.push(skipped);
     }
 
+    pub(crate) fn dead_letters(&mut self, dead_letters: Skipped) {
+        self.dead_letters.push(dead_letters);
+    }
+
     pub(crate) fn output(&mut self, place: Option<String>) {
         // Several sinks may share a place.
         self.outputs.extend(place.filter(|place| !self.outputs.contains(place)));
@@ -213,6 +220,7 @@ impl Graph {
                 plan: Arc::new(plan),
                 warnings,
                 skipped: self.skipped.clone(),
+                dead_letters: self.dead_letters.clone(),
                 outputs: self.outputs.clone(),
             });
         }

@@ -5,19 +5,20 @@
 
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
-use super::source_chain::SourceChain;
+use super::source_chain::{Beside, SourceChain};
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::{KeySpace, hash_key};
+use crate::operator::part::DeadLetter;
 use crate::operator::pre_aggregate::Alarm;
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
-use crate::source::{Source, SourceContext, Waker};
+use crate::source::{DeadLetters, Source, SourceContext, Waker};
 use crate::state::{
     HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, MapDeclaration, StateBackend,
     TimerDeclaration, TimerState, Value, ValueDeclaration,
@@ -26,6 +27,7 @@ use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// How an outlet finds the receiver of a record: an index among the edge's receivers.
 pub enum Partitioner<T> {
@@ -248,6 +250,22 @@ impl SubtaskBuilder {
 
     /// The head of a chain that reads a source.
     pub fn source<S: Source>(&mut self, operator: &str, source: Arc<S>, next: Next<S::Item>) -> Box<dyn Chain> {
+        Box::new(self.source_chain(operator, source, next))
+    }
+
+    /// The same, where what cannot be read goes to `beside` and is counted.
+    pub fn source_with_dead_letters<S: DeadLetters>(
+        &mut self,
+        operator: &str,
+        source: Arc<S>,
+        next: Next<S::Item>,
+        beside: Next<DeadLetter<String>>,
+        count: Arc<AtomicU64>,
+    ) -> Box<dyn Chain> {
+        Box::new(self.source_chain(operator, source, next).with_dead_letters(Beside { next: beside, count }))
+    }
+
+    fn source_chain<S: Source>(&mut self, operator: &str, source: Arc<S>, next: Next<S::Item>) -> SourceChain<S> {
         let cx = SourceContext {
             operator: operator.to_owned(),
             subtask: self.id.index,
@@ -256,6 +274,6 @@ impl SubtaskBuilder {
             threads: Arc::clone(&self.attempt.world.threads),
             waker: Arc::clone(&self.waker),
         };
-        Box::new(SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in), self.mark(operator)))
+        SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in), self.mark(operator))
     }
 }
