@@ -1,5 +1,5 @@
-//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete. Size and
-//! age close further ones, at a record.
+//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete. Size, age
+//! and gaps close further ones, at a record.
 //!
 //! A part is written under a hidden pending name. In the cut the writer only moves it into what it seals; `prepare` writes the
 //! rest of the buffer and syncs; `commit` links the final name (rules S1-S4; `file_committer.rs`). Whoever reads the names
@@ -29,6 +29,7 @@ pub struct FileSink<F = ()> {
     directory: PathBuf,
     max_part_size: u64,
     max_part_age: Duration,
+    max_part_gap: Duration,
     format: F,
 }
 
@@ -49,7 +50,13 @@ impl FileSink {
     }
 
     fn with<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
-        FileSink { directory: directory.into(), max_part_size: u64::MAX, max_part_age: Duration::MAX, format }
+        FileSink {
+            directory: directory.into(),
+            max_part_size: u64::MAX,
+            max_part_age: Duration::MAX,
+            max_part_gap: Duration::MAX,
+            format,
+        }
     }
 }
 
@@ -67,6 +74,14 @@ impl<F> FileSink<F> {
     #[must_use]
     pub fn max_part_age(mut self, age: Duration) -> Self {
         self.max_part_age = age;
+        self
+    }
+
+    /// Begins another part with the first record that comes after so long without one, by the host's clock; as with
+    /// [`FileSink::max_part_age`], nothing becomes visible earlier. So two bursts of records do not share a part.
+    #[must_use]
+    pub fn max_part_gap(mut self, gap: Duration) -> Self {
+        self.max_part_gap = gap;
         self
     }
 }
@@ -114,10 +129,12 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
             extension: F::EXTENSION,
             max_part_size: self.max_part_size,
             max_part_age: self.max_part_age,
+            max_part_gap: self.max_part_gap,
             encoder: self.format.encoder(),
             made: 0,
             open: None,
             opened: Time(0),
+            written: Time(0),
             closed: Vec::new(),
         })
     }
@@ -146,13 +163,16 @@ pub struct FileWriter<E> {
     extension: &'static str,
     max_part_size: u64,
     max_part_age: Duration,
+    max_part_gap: Duration,
     encoder: E,
     /// How many parts this attempt began: numbers pending names.
     made: u64,
     open: Option<PartFile>,
     /// When the open part's first record came.
     opened: Time,
-    /// Parts of this epoch that reached their size or age.
+    /// When its last one came.
+    written: Time,
+    /// Parts of this epoch that reached their size or age, or had a gap.
     closed: Vec<PartFile>,
 }
 
@@ -177,9 +197,11 @@ impl<E> FileWriter<E> {
 
 impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
     fn write(&mut self, record: T, now: Time) -> Result<()> {
-        if self.open.is_some() && now.since(self.opened) >= self.max_part_age {
+        let is_over = now.since(self.opened) >= self.max_part_age || now.since(self.written) >= self.max_part_gap;
+        if self.open.is_some() && is_over {
             self.close_part()?;
         }
+        self.written = now;
         if self.open.is_none() {
             let name = self.owner.pending(self.attempt, self.subtask, self.made, self.extension);
             self.made += 1;

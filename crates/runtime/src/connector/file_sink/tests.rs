@@ -228,6 +228,15 @@ fn a_part_that_is_old_enough_is_cut_at_the_next_record() {
 }
 
 #[test]
+fn a_gap_between_two_records_cuts_a_part_and_a_steady_stream_does_not() {
+    let sink = FileSink::lines("out").max_part_gap(Duration::from_secs(10));
+    assert_eq!(written_at(&sink, &[(5, "a"), (14, "b"), (23, "c"), (33, "d"), (34, "e")]), ["a\nb\nc\n", "d\ne\n"]);
+    assert_eq!(written_at(&sink, &[(90, "a"), (91, "b")]), ["a\nb\n"], "before the first record there is no gap");
+    let both = sink.max_part_age(Duration::from_secs(15));
+    assert_eq!(written_at(&both, &[(0, "a"), (9, "b"), (16, "c"), (27, "d")]), ["a\nb\n", "c\n", "d\n"]);
+}
+
+#[test]
 fn a_checkpoint_cuts_a_part_of_any_age_and_the_next_one_is_new() {
     let files = MemoryFiles::new();
     let sink = FileSink::lines("out").max_part_age(Duration::from_secs(10));
