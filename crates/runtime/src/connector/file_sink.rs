@@ -36,20 +36,21 @@ pub struct FileSink<F = ()> {
 impl FileSink {
     /// One line a record, by its `Display`; a record that holds line feeds takes several lines. Extension `txt`.
     pub fn lines(directory: impl Into<PathBuf>) -> FileSink<LineFormat> {
-        FileSink::with(directory, LineFormat)
+        FileSink::with_format(directory, LineFormat)
     }
 
     /// CSV with a header in each part. Extension `csv`. A tuple has no names: give them with [`FileSink::header`].
     pub fn csv(directory: impl Into<PathBuf>) -> FileSink<CsvFormat> {
-        FileSink::with(directory, CsvFormat { delimiter: b',', header: Header::FromRecord })
+        FileSink::with_format(directory, CsvFormat { delimiter: b',', header: Header::FromRecord })
     }
 
     /// One line of JSON a record. Extension `jsonl`.
     pub fn json_lines(directory: impl Into<PathBuf>) -> FileSink<JsonLineFormat> {
-        FileSink::with(directory, JsonLineFormat)
+        FileSink::with_format(directory, JsonLineFormat)
     }
 
-    fn with<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
+    /// Records in a format of your own: see [`Format`].
+    pub fn with_format<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
         FileSink {
             directory: directory.into(),
             max_part_size: u64::MAX,
@@ -113,6 +114,7 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
     type Writer = FileWriter<F::Encoder>;
 
     fn open(&self, cx: &SinkContext) -> Result<FileWriter<F::Encoder>> {
+        let encoder = self.format.encoder()?;
         cx.files.create_dir_all(&self.directory).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
                 Error::refused(format!("cannot make the output directory {}: {error}", self.directory.display()))
@@ -130,7 +132,7 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
             max_part_size: self.max_part_size,
             max_part_age: self.max_part_age,
             max_part_gap: self.max_part_gap,
-            encoder: self.format.encoder(),
+            encoder,
             made: 0,
             open: None,
             opened: Time(0),
@@ -186,8 +188,12 @@ pub(super) struct SealedParts {
 
 impl<E> FileWriter<E> {
     /// The open part gets no more records; the next one begins another.
-    fn close_part(&mut self) -> Result<()> {
+    fn close_part<T>(&mut self) -> Result<()>
+    where
+        E: Encoder<T>,
+    {
         if let Some(part) = &mut self.open {
+            part.rest = self.encoder.take_rest();
             part.close(&self.files)?;
             self.closed.extend(self.open.take());
         }
@@ -212,7 +218,7 @@ impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
         }
         let part = self.open.as_mut().expect("it was opened above");
         self.encoder.encode(&record, &mut part.buffer)?;
-        if part.length() >= self.max_part_size {
+        if part.length() + self.encoder.held() >= self.max_part_size {
             return self.close_part();
         }
         part.write_full_buffer(&self.files)
@@ -220,7 +226,10 @@ impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
 
     fn seal(&mut self, id: CheckpointId) -> Option<Sealed> {
         let mut parts = std::mem::take(&mut self.closed);
-        parts.extend(self.open.take());
+        if let Some(mut part) = self.open.take() {
+            part.rest = self.encoder.take_rest();
+            parts.push(part);
+        }
         if parts.is_empty() {
             return None;
         }

@@ -10,8 +10,15 @@ use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
 use crate::testing::sink_suite::{BETWEEN_RECORDS, SinkCase, Visible, check_sink};
 use serde::Serialize;
 
+mod footed;
+
 /// The records of committed parts, in the order of epochs, each line after `skip` of each part: "subtask n …".
 fn read_parts(files: &MemoryFiles, skip: usize) -> Visible {
+    read_bodies(files, |text| text.lines().skip(skip).collect())
+}
+
+/// The same, where `body` finds the records of a part.
+fn read_bodies(files: &MemoryFiles, body: impl Fn(&str) -> Vec<&str>) -> Visible {
     let mut parts: Vec<(u64, u64, String)> = Vec::new();
     for path in files.all_files() {
         let name = path.rsplit('/').next().unwrap().to_owned();
@@ -25,7 +32,7 @@ fn read_parts(files: &MemoryFiles, skip: usize) -> Visible {
     for (_, _, path) in parts {
         let text = String::from_utf8(files.get(&path).unwrap()).expect("a committed part is never torn");
         assert!(text.ends_with('\n'), "{path}: a committed part ends with a whole line");
-        for line in text.lines().skip(skip) {
+        for line in body(&text) {
             let mut numbers = line.split([' ', ',', '[', ']']).filter(|field| !field.is_empty());
             let subtask = numbers.next().unwrap().parse().unwrap();
             visible.entry(subtask).or_default().push(numbers.next().unwrap().parse().unwrap());
