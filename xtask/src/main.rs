@@ -9,6 +9,7 @@ mod ci;
 mod kill;
 mod process;
 mod real;
+mod soak;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +36,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run two jobs with churning keys for long, disturb them, and show that nothing they use grows
+    Soak(soak::SoakOptions),
     /// Run tests against real components: `postgres`. Installs what they need, or says how
     Test {
         /// Which, separated by commas
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Command::Sim { arguments } => {
             process::cargo(&[&["run", "--release", "-p", "flott-sim", "--"], &strs(&arguments)[..]].concat())
         }
+        Command::Soak(options) => soak::run(&options),
         Command::Test { real } => real::run(&real),
     };
     match result {

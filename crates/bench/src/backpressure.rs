@@ -1,8 +1,9 @@
 //! How long a checkpoint takes under full back-pressure: half of all records on one hot key, and a sink that sleeps 1 ms after
 //! every 10 records (the shape of Flink's J3), with the default credit window. From the trigger to the log slot.
 
-use crate::keyed_count::{KEYS, WORKERS};
-use crate::measure::mix;
+use crate::Options;
+use crate::keyed_count::{KEYS, WORKERS, set_window};
+use crate::measure::{median, mix};
 use crate::report::Figure;
 use flott::Mode;
 use flott::prelude::*;
@@ -14,13 +15,11 @@ use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter};
 use flott_runtime::verify::Directory;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const SPLITS: u16 = 32;
 /// Checkpoints of one run; the first finds the tables new, and does not count.
 const MEASURED: u64 = 4;
-/// More than any checkpoint here takes.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The modes, and what their checkpoints must stay below, in milliseconds.
 const MODES: [(Mode, Option<f64>); 4] = [
@@ -30,14 +29,19 @@ const MODES: [(Mode, Option<f64>); 4] = [
     (Mode::Unaligned, Some(20.0)),
 ];
 
-pub(crate) fn run(runs: usize) -> std::result::Result<Vec<Figure>, String> {
+pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let mut took = MODES.map(|_| Vec::new());
     let mut in_flight = MODES.map(|_| Vec::new());
-    for _ in 0..runs {
+    let mut flink = [Vec::new(), Vec::new()];
+    for _ in 0..options.runs {
         for (index, (mode, _)) in MODES.into_iter().enumerate() {
-            let (millis, mib) = measure(mode)?;
+            let (millis, mib) = measure(mode, options.window)?;
             took[index].extend(millis);
             in_flight[index].push(mib);
+        }
+        if let Some(engine) = &options.flink {
+            flink[0].push(engine.backpressure(false)?);
+            flink[1].push(engine.backpressure(true)?);
         }
     }
     let mut figures = Vec::new();
@@ -59,6 +63,13 @@ pub(crate) fn run(runs: usize) -> std::result::Result<Vec<Figure>, String> {
             ));
         }
     }
+    for (theirs, (mode, ours)) in flink.iter().zip([("aligned", &took[0]), ("unaligned", &took[3])]) {
+        if !theirs.is_empty() {
+            let ratio = median(ours.clone()) / median(theirs.clone());
+            figures.push(Figure::of("backpressure", format!("Flink 2.3, {mode}"), theirs, "ms", None));
+            figures.push(Figure::of("backpressure", format!("flott / Flink, {mode}"), &[ratio], "x", None));
+        }
+    }
     Ok(figures)
 }
 
@@ -69,13 +80,14 @@ fn key(number: u64) -> u64 {
 }
 
 /// How long each checkpoint took, and what was in flight at the last one.
-fn measure(mode: Mode) -> std::result::Result<(Vec<f64>, f64), String> {
+fn measure(mode: Mode, window: Option<usize>) -> std::result::Result<(Vec<f64>, f64), String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let job = Job::new("backpressure");
     job.workers(WORKERS)
         .checkpoint_dir(directory.path().to_string_lossy().into_owned())
         .checkpoint_mode(mode)
         .checkpoint_interval(Duration::from_secs(3_600));
+    set_window(&job, window);
     job.source("numbers", Generator::unbounded(1, |number, _| key(number)).splits(SPLITS))
         .key_by(|key| *key)
         .fold("count", 0u64, |count, _| *count += 1)
@@ -85,22 +97,16 @@ fn measure(mode: Mode) -> std::result::Result<(Vec<f64>, f64), String> {
     std::thread::sleep(Duration::from_secs(1));
     let mut took = Vec::new();
     for done in 0..=MEASURED {
-        handle.checkpoint(false).map_err(|error| error.to_string())?;
-        let began = Instant::now();
-        while handle.status().completed_checkpoints <= done {
-            if began.elapsed() > PATIENCE {
-                return Err(format!("a checkpoint in mode {mode} did not complete: {:?}", handle.status()));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let last = handle.status().last_checkpoint.ok_or("a completed checkpoint has no status")?;
+        let id = handle.checkpoint(false).map_err(|error| format!("no checkpoint in mode {mode}: {error}"))?;
+        let last = handle.status().last_checkpoint.filter(|last| last.id == id);
+        let last = last.ok_or("a completed checkpoint has no status")?;
         if done > 0 {
             took.push(last.duration.as_secs_f64() * 1_000.0);
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     handle.cancel();
-    let _ = handle.wait();
+    handle.wait().map_err(|error| format!("the job under back-pressure failed: {error}"))?;
     Ok((took, in_flight(directory.path())?))
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn run(runs: usize) -> Result<Vec<Figure>, String> {
         shares.push(used / began.elapsed().as_secs_f64() * 100.0);
     }
     handle.cancel();
-    let _ = handle.wait();
+    handle.wait().map_err(|error| format!("the idle job failed: {error}"))?;
     Ok(vec![Figure::of("idle", "10 M keys, a checkpoint each 1 s: share of a core", &shares, "%", Some(1.0))])
 }
 

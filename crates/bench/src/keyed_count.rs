@@ -1,5 +1,5 @@
 //! The running count by key: 1 M keys, 2 workers, heap state; CPU time per record of the second half of a run, when the
-//! tables have grown. Beside it the bare loop and plain timely dataflow on the same records, run in turn. `struct-count` is the
+//! tables have grown. Beside it the bare loop, plain timely dataflow and Flink on the same records, run in turn. `struct-count` is the
 //! same job with a value of four fields.
 
 use crate::beside::{limit, plain_timely};
@@ -50,14 +50,19 @@ impl Summary {
 
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut flink = Vec::new();
     for _ in 0..options.runs {
-        off.push(count(options.records, false)?);
-        on.push(count(options.records, true)?);
+        off.push(count(options, false)?);
+        on.push(count(options, true)?);
         if options.beside.contains(&Beside::Limit) {
             loops.push(limit::run(options.records));
         }
         if options.beside.contains(&Beside::Timely) {
             timely.push(plain_timely::run(options.records));
+        }
+        if let Some(engine) = &options.flink {
+            let records = options.flink_records;
+            flink.push([engine.keyed_count(records, false)?, engine.keyed_count(records, true)?]);
         }
     }
     let mut figures = with_and_without("keyed-count", &off, &on, 5.0);
@@ -70,15 +75,27 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
     if !timely.is_empty() {
         figures.push(Figure::of("keyed-count", "plain timely dataflow", &timely, UNIT, None));
     }
+    if !flink.is_empty() {
+        figures.extend(beside_flink("no checkpoints", &off, flink.iter().map(|[off, _]| *off).collect()));
+        figures.extend(beside_flink("aligned each 1 s", &on, flink.iter().map(|[_, on]| *on).collect()));
+    }
     Ok(figures)
+}
+
+fn beside_flink(what: &str, ours: &[Spent], theirs: Vec<f64>) -> [Figure; 2] {
+    let ratio: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.cpu / theirs).collect();
+    [
+        Figure::of("keyed-count", format!("Flink 2.3, {what}"), &theirs, UNIT, None),
+        Figure::of("keyed-count", format!("flott / Flink, {what}"), &ratio, "x", Some(1.0 / 20.0)),
+    ]
 }
 
 /// The same with four fields a key.
 pub(crate) fn run_struct(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
-        off.push(summarise(options.records, false)?);
-        on.push(summarise(options.records, true)?);
+        off.push(summarise(options, false)?);
+        on.push(summarise(options, true)?);
     }
     Ok(with_and_without("struct-count", &off, &on, 12.0))
 }
@@ -147,17 +164,25 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn count(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(records, checkpoints, 0u64, |count, _| *count += 1)
+fn count(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(options.records, options.window, checkpoints, 0u64, |count, _| *count += 1)
 }
 
-fn summarise(records: u64, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(records, checkpoints, Summary::default(), Summary::add)
+fn summarise(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
+    run_job(options.records, options.window, checkpoints, Summary::default(), Summary::add)
+}
+
+/// Sets the credit window, given in KiB, if there is one.
+pub(crate) fn set_window(job: &Job, window: Option<usize>) {
+    if let Some(window) = window {
+        job.credit_window(window << 10);
+    }
 }
 
 /// The job of both benches, in a directory of its own.
 fn run_job<A: Record + Sync>(
     records: u64,
+    window: Option<usize>,
     checkpoints: bool,
     init: A,
     fold: impl Fn(&mut A, u64) + Send + Sync + 'static,
@@ -166,6 +191,7 @@ fn run_job<A: Record + Sync>(
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let job = Job::new("keyed-count");
     job.workers(WORKERS);
+    set_window(&job, window);
     if checkpoints {
         job.checkpoint_dir(directory.path().to_string_lossy().into_owned()).checkpoint_interval(Duration::from_secs(1));
     }
@@ -179,7 +205,7 @@ fn run_job<A: Record + Sync>(
 
 /// The count with checkpoints, for whoever measures something else of it.
 pub(crate) fn run_with_checkpoints(records: u64) -> std::result::Result<(), String> {
-    count(records, true).map(|_| ())
+    run_job(records, None, true, 0u64, |count, _| *count += 1).map(|_| ())
 }
 
 /// Takes records and keeps nothing.

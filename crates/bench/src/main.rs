@@ -14,13 +14,15 @@ mod heap;
 mod idle;
 mod increment;
 mod keyed_count;
+mod latency;
 mod measure;
 mod memory;
+mod recovery;
 mod report;
 mod startup;
 
 use clap::{Parser, ValueEnum};
-use report::Figure;
+use report::{Figure, Form};
 use std::process::ExitCode;
 
 #[derive(Parser)]
@@ -35,12 +37,24 @@ struct Options {
     /// One JSON object a figure instead of a table
     #[arg(long)]
     json: bool,
-    /// What to run beside it: `limit` (the bare loop), `timely` (plain timely dataflow)
+    /// A table for `docs/benchmarks.md`
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// What to run beside it: `limit` (the bare loop), `timely` (plain timely dataflow), `flink` (Flink 2.3, fetched once from
+    /// Maven Central into a cache folder; needs a JDK 17 and mvn; beside `keyed-count`, `backpressure` and `recovery`)
     #[arg(long, value_delimiter = ',', default_value = "limit,timely")]
     beside: Vec<Beside>,
+    /// Credit window of a channel in KiB, for `keyed-count`, `struct-count` and `backpressure`; flott's default if not given
+    #[arg(long)]
+    window: Option<usize>,
     /// Records of `keyed-count` and `struct-count`: enough for a few checkpoints in the second half
     #[arg(long, default_value_t = 200_000_000)]
     records: u64,
+    /// Records of `keyed-count` in Flink: enough that its code is compiled in the second half
+    #[arg(long, default_value_t = 20_000_000)]
+    flink_records: u64,
+    #[arg(skip)]
+    flink: Option<beside::flink::Flink>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -53,6 +67,8 @@ enum Bench {
     Startup,
     Idle,
     Backpressure,
+    Latency,
+    Recovery,
     Build,
     All,
 }
@@ -61,9 +77,10 @@ enum Bench {
 enum Beside {
     Limit,
     Timely,
+    Flink,
 }
 
-const ALL: [Bench; 9] = [
+const ALL: [Bench; 11] = [
     Bench::Cut,
     Bench::Increment,
     Bench::KeyedCount,
@@ -72,6 +89,8 @@ const ALL: [Bench; 9] = [
     Bench::Startup,
     Bench::Idle,
     Bench::Backpressure,
+    Bench::Latency,
+    Bench::Recovery,
     Bench::Build,
 ];
 
@@ -86,20 +105,40 @@ fn main() -> ExitCode {
     {
         return memory::child(what, size).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    let options = Options::parse();
+    if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
+        && flag == recovery::CHILD
+    {
+        return recovery::child(directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let mut options = Options::parse();
+    if options.beside.contains(&Beside::Flink) {
+        match beside::flink::Flink::prepare() {
+            Ok(flink) => options.flink = Some(flink),
+            Err(missing) => {
+                eprintln!("error: {missing}");
+                return ExitCode::from(2);
+            }
+        }
+    }
+    measure_all(&options)
+}
+
+fn measure_all(options: &Options) -> ExitCode {
     let all = options.benches.contains(&Bench::All);
     let benches: Vec<Bench> = ALL.into_iter().filter(|bench| all || options.benches.contains(bench)).collect();
     let mut figures: Vec<Figure> = Vec::new();
     for bench in benches {
         let measured = match bench {
-            Bench::KeyedCount => keyed_count::run(&options),
-            Bench::StructCount => keyed_count::run_struct(&options),
+            Bench::KeyedCount => keyed_count::run(options),
+            Bench::StructCount => keyed_count::run_struct(options),
             Bench::Memory => memory::run(options.runs),
             Bench::Cut => Ok(cut::run(options.runs)),
             Bench::Increment => Ok(increment::run(options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
-            Bench::Backpressure => backpressure::run(options.runs),
+            Bench::Backpressure => backpressure::run(options),
+            Bench::Latency => latency::run(options.runs),
+            Bench::Recovery => recovery::run(options),
             Bench::Build => build::run(),
             Bench::All => Ok(Vec::new()),
         };
@@ -111,6 +150,15 @@ fn main() -> ExitCode {
             }
         }
     }
-    report::print(&figures, options.json);
+    report::print(
+        &figures,
+        if options.markdown {
+            Form::Markdown
+        } else if options.json {
+            Form::Json
+        } else {
+            Form::Table
+        },
+    );
     if figures.iter().any(Figure::misses) { ExitCode::from(3) } else { ExitCode::SUCCESS }
 }

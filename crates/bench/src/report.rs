@@ -1,4 +1,4 @@
-//! Prints figures: an aligned table, or one JSON object a line.
+//! Prints figures: an aligned table, one in Markdown, or one JSON object a line.
 
 use serde::Serialize;
 
@@ -46,10 +46,30 @@ impl Figure {
     }
 }
 
-pub(crate) fn print(figures: &[Figure], json: bool) {
-    if json {
+/// How figures are printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Json,
+    Markdown,
+}
+
+/// A figure with its verdict, as JSON.
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    figure: &'a Figure,
+    verdict: &'static str,
+}
+
+pub(crate) fn print(figures: &[Figure], form: Form) {
+    if form == Form::Json {
         for figure in figures {
-            println!("{}", serde_json::to_string(figure).expect("numbers and text can be written"));
+            println!(
+                "{}",
+                serde_json::to_string(&Judged { figure, verdict: figure.verdict() })
+                    .expect("numbers and text can be written")
+            );
         }
         return;
     }
@@ -62,6 +82,13 @@ pub(crate) fn print(figures: &[Figure], json: bool) {
         [bench, figure.what.clone(), number(figure.value), range, unit, bar, verdict]
     };
     let rows: Vec<[String; 7]> = std::iter::once(header).chain(figures.iter().map(row)).collect();
+    if form == Form::Markdown {
+        let line = |cells: &[String]| println!("| {} |", cells.join(" | "));
+        rows.iter().take(1).for_each(|row| line(row));
+        line(&[const { String::new() }; 7].map(|_| "---".to_owned()));
+        rows.iter().skip(1).for_each(|row| line(row));
+        return;
+    }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..7).map(width).collect();
     for row in &rows {

@@ -24,7 +24,8 @@ pub(crate) fn run(runs: usize) -> Result<Vec<Figure>, String> {
     Ok(vec![Figure::of("startup", "process start to first record, checkpoints on, 2 workers", &times, "s", Some(0.1))])
 }
 
-fn now() -> u64 {
+/// Microseconds since the Unix epoch, the same clock in every process.
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -9,7 +9,7 @@
 
 use crate::append::CreateOutcome;
 use crate::ids::{AttemptId, CheckpointId, Slot};
-use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, StartEntry};
+use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, Savepoint, StartEntry};
 use crate::survey::{Need, Survey};
 use std::fmt;
 
@@ -20,7 +20,7 @@ mod tests;
 const MAX_ROUNDS: u32 = 100;
 
 /// What a new attempt shall restore.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Restore {
     /// What the head of the log says. Every Start but a process's first, and but a fallback.
     Latest,
@@ -28,6 +28,17 @@ pub enum Restore {
     Id(CheckpointId),
     /// Nothing: a new incarnation begins.
     None,
+    /// A checkpoint of another directory: a new incarnation begins with its state, its key seed and its key groups (R3).
+    Savepoint(Box<Elsewhere>),
+}
+
+/// A checkpoint of another directory, and the incarnation that it was taken in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Elsewhere {
+    /// Which.
+    pub savepoint: Savepoint,
+    /// Whose key seed and key groups are kept.
+    pub incarnation: Incarnation,
 }
 
 /// What a contest needs to know.
@@ -300,7 +311,7 @@ impl Contest {
 
     /// Goes on reading until the claim is known.
     fn read(&mut self, survey: Box<Survey>) -> ContestAction {
-        match survey.claim(self.options.restore, self.fresh(survey.nonce())) {
+        match survey.claim(&self.options.restore, self.fresh(survey.nonce())) {
             Err(Need::Read(slot)) => {
                 self.phase = Phase::Reading(survey);
                 ContestAction::Read(slot)

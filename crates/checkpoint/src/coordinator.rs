@@ -57,6 +57,8 @@ pub struct Coordinator<P> {
     parent: Option<CheckpointId>,
     base: Option<CheckpointId>,
     full_next: bool,
+    /// The final checkpoint is to be as a savepoint.
+    savepoint_at_end: bool,
     failures: u32,
     /// From when the interval counts: the last periodic trigger, or the start.
     last_trigger: u64,
@@ -127,6 +129,7 @@ impl<P> Coordinator<P> {
             parent: origin.parent,
             base: origin.base,
             full_next: false,
+            savepoint_at_end: false,
             failures: 0,
             last_trigger: now,
             last_completion: None,
@@ -253,6 +256,7 @@ impl<P> Coordinator<P> {
                 self.enqueue(Request { id: request, kind: Kind::Savepoint, full: true }, out)
             }
             Event::Stop => self.want_final_from(self.now),
+            Event::EndWithSavepoint => self.savepoint_at_end = true,
             Event::TriggerTaken { subtask, attempt, id } => {
                 if self.concerns_pending(subtask, attempt, id)
                     && let Some(pending) = &mut self.pending
@@ -337,7 +341,9 @@ impl<P> Coordinator<P> {
                 }
             }
             Ending::Wanted { not_before } if not_before <= self.now => {
-                self.trigger(cut(Kind::Final, false), None, out);
+                let like = if self.savepoint_at_end { Kind::Savepoint } else { Kind::Final };
+                let mode = self.options.mode.of_kind(like);
+                self.trigger(Cut { mode, kind: Kind::Final, full: self.savepoint_at_end }, None, out);
             }
             Ending::No if self.due().is_some_and(|due| due <= self.now) => {
                 self.last_trigger = self.now;

@@ -46,11 +46,11 @@ pub use append::{Append, AppendAction, AppendEvent, AppendOutcome, CreateOutcome
 pub use arrivals::{Action, Actions, Arrivals, Event};
 pub use barrier::{Barrier, Kind, Mode};
 pub use collection::{Batch, CollectAction, CollectEvent, Collection};
-pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Restore};
+pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, Elsewhere, Restore};
 pub use coordinator::{Coordinator, Origin, Outstanding};
 pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
-pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, StartEntry};
+pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, Savepoint, StartEntry};
 pub use message::{
     AbortReason, Ack, Action as CoordinatorAction, Completed, Dropped, Event as CoordinatorEvent, JobFailure, Outcome,
     Part, RequestId, Tried,

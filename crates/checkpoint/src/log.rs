@@ -63,6 +63,26 @@ pub struct StartEntry {
     pub next_id: CheckpointId,
     /// Present in the Start that begins an incarnation.
     pub began: Option<Incarnation>,
+    /// This attempt restores a checkpoint that lies outside of this log. Then `restored_from` is `None`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub savepoint: Option<Savepoint>,
+}
+
+/// A checkpoint that lies in another directory: a savepoint, or what another job has retained. It is never deleted from here.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Savepoint {
+    /// Where: an absolute path or a URL of the directory that holds `manifests` and `data`.
+    pub location: String,
+    /// The checkpoint, by the ids of the log it was taken for.
+    pub id: CheckpointId,
+    /// The attempt that took it, in that log.
+    pub attempt: AttemptId,
+    /// The xxh3 of its manifest.
+    #[serde(with = "hex")]
+    pub checksum: u64,
+    /// Output of its incarnation that is pending may be committed, and output that is committed is gone on with (`--claim`).
+    pub claim: bool,
 }
 
 /// The entry that makes a checkpoint a completed one.

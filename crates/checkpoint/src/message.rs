@@ -51,6 +51,9 @@ pub enum Event<P> {
     },
     /// The job shall end with a final checkpoint, without draining.
     Stop,
+    /// Whenever the job ends, its final checkpoint is to be copied elsewhere: it has no base and holds no records in flight.
+    /// Asks for no end.
+    EndWithSavepoint,
     /// A source has put the barrier in front of its next record.
     TriggerTaken {
         /// The source.

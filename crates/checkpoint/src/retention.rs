@@ -26,7 +26,7 @@ pub struct Recorded {
     pub parent: Option<CheckpointId>,
     /// The checkpoint that a part of it builds on; `None`: it is full.
     pub base: Option<CheckpointId>,
-    /// It belongs to the user, who alone deletes it.
+    /// It was taken to be copied elsewhere: nothing builds on it, and it does not use up the number of those that are kept.
     pub savepoint: bool,
 }
 
@@ -65,7 +65,7 @@ pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
     // What is said to be in use may be older than what was seen: own checkpoints may have been recorded in between.
     let own = |known: &Recorded| known.attempt == in_use.attempt;
     let is_newer = |known: &Recorded| known.attempt > in_use.attempt || (own(known) && Some(known.id) > in_use.newest);
-    needed.extend(recorded.iter().filter(|known| known.savepoint || is_newer(known)).map(|known| known.id));
+    needed.extend(recorded.iter().filter(|known| is_newer(known)).map(|known| known.id));
     let has_recorded = recorded.iter().any(|known| own(known) && !known.savepoint && !is_newer(known));
     if has_recorded {
         needed.extend(newest(&by_id, in_use.newest, in_use.retained));

@@ -7,7 +7,7 @@
 
 use crate::contest::{Claim, ContestError, Restore};
 use crate::ids::{AttemptId, CheckpointId, Slot};
-use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, StartEntry};
+use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, Savepoint, StartEntry};
 use litemap::LiteMap;
 use std::collections::BTreeSet;
 
@@ -44,23 +44,27 @@ impl Survey {
     }
 
     /// The claim of an attempt that starts above the head of this listing.
-    pub(crate) fn claim(&self, restore: Restore, fresh: Incarnation) -> Result<Box<Claim>, Need> {
+    pub(crate) fn claim(&self, restore: &Restore, fresh: Incarnation) -> Result<Box<Claim>, Need> {
         let Some(&head) = self.slots.last() else { return self.first_claim(restore, fresh) };
         let head_entry = self.entry(head)?;
         let newest_start = self.start(head_entry.attempt())?;
-        let (head_says, next_id) = match head_entry {
-            LogEntry::Start(start) => (start.restored_from, start.next_id),
-            LogEntry::Checkpoint(checkpoint) => (Some(checkpoint.id), CheckpointId(checkpoint.id.0.saturating_add(1))),
+        let (head_says, from, next_id) = match head_entry {
+            LogEntry::Start(start) => (start.restored_from, start.savepoint.as_ref(), start.next_id),
+            LogEntry::Checkpoint(checkpoint) => {
+                (Some(checkpoint.id), None, CheckpointId(checkpoint.id.0.saturating_add(1)))
+            }
         };
-        let target = match restore {
-            Restore::Latest => head_says,
-            Restore::Id(id) => Some(id),
-            Restore::None => None,
+        let (target, savepoint) = match restore {
+            Restore::Latest => (head_says, from),
+            Restore::Id(id) => (Some(*id), None),
+            Restore::None => (None, None),
+            Restore::Savepoint(elsewhere) => (None, Some(&elsewhere.savepoint)),
         };
         let found = target.map(|id| self.checkpoint(head, id)).transpose()?;
-        let incarnation = match (&found, restore) {
-            (_, Restore::None) => fresh,
-            (Some((_, checkpoint)), Restore::Id(_)) => self.began(self.start(checkpoint.attempt)?.incarnation)?,
+        let begins = begins(restore, fresh);
+        let incarnation = match (&found, restore, begins) {
+            (_, _, Some(begins)) => begins,
+            (Some((_, checkpoint)), Restore::Id(_), _) => self.began(self.start(checkpoint.attempt)?.incarnation)?,
             _ => self.began(newest_start.incarnation)?,
         };
         let first_is_full = match &found {
@@ -75,8 +79,9 @@ impl Survey {
                 nonce: self.nonce,
                 incarnation: incarnation.id,
                 restored_from: target,
-                next_id,
-                began: (restore == Restore::None).then_some(fresh),
+                next_id: above(savepoint, next_id),
+                began: begins,
+                savepoint: savepoint.cloned(),
             },
             restore: found.map(|(_, checkpoint)| checkpoint.clone()),
             incarnation,
@@ -87,24 +92,28 @@ impl Survey {
     }
 
     /// The claim on an empty log: an incarnation begins.
-    fn first_claim(&self, restore: Restore, fresh: Incarnation) -> Result<Box<Claim>, Need> {
-        if let Restore::Id(id) = restore {
-            return Err(Need::Impossible(ContestError::NoSuchCheckpoint { id }));
-        }
+    fn first_claim(&self, restore: &Restore, fresh: Incarnation) -> Result<Box<Claim>, Need> {
+        let savepoint = match restore {
+            Restore::Id(id) => return Err(Need::Impossible(ContestError::NoSuchCheckpoint { id: *id })),
+            Restore::Savepoint(elsewhere) => Some(&elsewhere.savepoint),
+            Restore::Latest | Restore::None => None,
+        };
         let attempt = AttemptId(1);
+        let incarnation = begins(restore, fresh).unwrap_or(fresh);
         let start = StartEntry {
             attempt,
             nonce: self.nonce,
-            incarnation: fresh.id,
+            incarnation: incarnation.id,
             restored_from: None,
-            next_id: CheckpointId(1),
-            began: Some(fresh),
+            next_id: above(savepoint, CheckpointId(1)),
+            began: Some(incarnation),
+            savepoint: savepoint.cloned(),
         };
         Ok(Box::new(Claim {
             attempt,
             start,
             restore: None,
-            incarnation: fresh,
+            incarnation,
             head_says: None,
             previous: None,
             first_is_full: true,
@@ -187,4 +196,18 @@ impl Survey {
         }
         Ok(true)
     }
+}
+
+/// The incarnation that begins here whatever the head says: with a savepoint its key seed and key groups stay (R3).
+fn begins(restore: &Restore, fresh: Incarnation) -> Option<Incarnation> {
+    match restore {
+        Restore::Latest | Restore::Id(_) => None,
+        Restore::None => Some(fresh),
+        Restore::Savepoint(elsewhere) => Some(Incarnation { id: fresh.id, ..elsewhere.incarnation }),
+    }
+}
+
+/// Ids also exceed that of a restored savepoint: tokens and states tell epochs by them.
+fn above(savepoint: Option<&Savepoint>, next_id: CheckpointId) -> CheckpointId {
+    savepoint.map_or(next_id, |savepoint| next_id.max(CheckpointId(savepoint.id.0.saturating_add(1))))
 }

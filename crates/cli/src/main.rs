@@ -25,6 +25,8 @@ enum Command {
     Compare(compare::Options),
     /// How a running job stands, and where its pending checkpoint is.
     Status(remote::Place),
+    /// Takes a savepoint of a running job, and stops the job with it if told to.
+    Savepoint(remote::Savepoint),
     /// Changes how a running job takes its next checkpoints.
     Set(remote::Change),
 }
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Checkpoints(command) => checkpoints::run(&command),
         Command::Compare(options) => compare::run(&options),
         Command::Status(place) => remote::status(&place),
+        Command::Savepoint(wanted) => remote::savepoint(&wanted),
         Command::Set(change) => remote::set(&change),
     };
     match result {

@@ -5,6 +5,7 @@
 use crate::output::{Failure, bytes, json_line};
 use clap::Args;
 use flott::remote::{Request, ask};
+use flott_runtime::Error;
 use serde_json::Value;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -33,6 +34,59 @@ pub struct Change {
     /// Time between two checkpoints, as 500ms
     #[arg(long, value_name = "TIME")]
     checkpoint_interval: Option<String>,
+}
+
+/// What savepoint.
+#[derive(Args, Clone, Debug)]
+pub struct Savepoint {
+    /// The job's name, or the path of its socket, which it prints at its start.
+    #[arg(value_name = "JOB|SOCKET")]
+    job: String,
+    /// The directory of the savepoint, new or empty.
+    #[arg(value_name = "DIR")]
+    directory: String,
+    /// The job ends with the savepoint, which is its final checkpoint.
+    #[arg(long)]
+    stop: bool,
+    /// Its sources end where they are, and what they gave out is processed to its end, as if the input had ended there.
+    #[arg(long, requires = "stop")]
+    drain: bool,
+    /// Print one JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Takes a savepoint, and waits until it is complete.
+///
+/// # Errors
+/// If there is none, and why; or the output cannot be written.
+pub fn savepoint(wanted: &Savepoint) -> Result<ExitCode, Failure> {
+    let Savepoint { job, directory, stop, drain, json } = wanted;
+    let directory = absolute(directory)?;
+    let answer = ask(job, &Request::Savepoint { directory, stop: *stop, drain: *drain })?;
+    let mut out = io::stdout().lock();
+    if *json {
+        json_line(&mut out, &answer)?;
+    } else {
+        let of = |name: &str| word(answer.get(name).unwrap_or(&Value::Null));
+        let size = answer.get("bytes").and_then(Value::as_u64).map_or_else(String::new, bytes);
+        writeln!(out, "savepoint of checkpoint {}, {size}, in {}", of("checkpoint"), of("path"))?;
+        if *stop {
+            writeln!(out, "the job has ended; a job goes on from there with --restore {}", of("path"))?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The job may run in another directory than this process.
+fn absolute(directory: &str) -> Result<String, Error> {
+    if directory.contains("://") {
+        return Ok(directory.to_owned());
+    }
+    let wrong = |what: &str| Error::refused(format!("`{directory}` cannot be the directory of a savepoint: {what}"));
+    let path = std::path::absolute(directory).map_err(|error| wrong(&error.to_string()))?;
+    path.into_os_string().into_string().map_err(|_| wrong("it is not UTF-8"))
 }
 
 /// Prints how a job stands.
@@ -74,6 +128,7 @@ fn lines(answer: &Value) -> Vec<String> {
         format!("  guarantee    {}", text("guarantee")),
         format!("  records      {} in, {} out", text("records_in"), text("records_out")),
     ];
+    lines.extend(hot_key_lines(answer));
     if answer.get("checkpoint_mode").is_none_or(Value::is_null) {
         lines.push("  checkpoints  off".to_owned());
         return lines;
@@ -99,6 +154,24 @@ fn lines(answer: &Value) -> Vec<String> {
         lines.extend(missing.map(|line| format!("    {}", word(line))));
     }
     lines
+}
+
+/// So many hot keys are printed; `--json` has them all.
+const MOST_HOT_KEYS: usize = 5;
+
+/// The heaviest keys of all operators, if there are any.
+fn hot_key_lines(answer: &Value) -> Vec<String> {
+    let hot = answer.get("hot_keys").and_then(Value::as_array).into_iter().flatten();
+    let share = |key: &Value| key.get("share").and_then(Value::as_f64).unwrap_or_default();
+    let mut hot: Vec<&Value> = hot.collect();
+    hot.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    let shown = hot.into_iter().take(MOST_HOT_KEYS).map(|key| {
+        let of = |name: &str| word(key.get(name).unwrap_or(&Value::Null));
+        let percent = share(key) * 100.0;
+        let (operator, subtask) = (of("operator"), of("subtask"));
+        format!("  hot key      {}: {percent:.0} % of the records of {operator}, subtask {subtask}", of("key"))
+    });
+    shown.collect()
 }
 
 /// A value without the quotes of JSON.

@@ -207,7 +207,12 @@ fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
     let attempt = status.restarts + 1;
     let workers = status.workers;
     let begun = match status.restored {
-        Some(checkpoint) => format!("restored from checkpoint {checkpoint}"),
+        Some(checkpoint) => match status.rescaled_from {
+            Some(before) => {
+                format!("restored from checkpoint {checkpoint}, rescaled from {before} to {workers} workers")
+            }
+            None => format!("restored from checkpoint {checkpoint}"),
+        },
         None => "started from nothing".to_owned(),
     };
     let mut lines =

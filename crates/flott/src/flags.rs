@@ -1,13 +1,13 @@
 //! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
 
 use crate::settings::{
-    Settings, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require, parse_restore,
-    parse_stop_timeout, parse_workers,
+    Settings, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require,
+    parse_restart_delay, parse_restore, parse_stop_timeout, parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, Args, Command, CommandFactory, FromArgMatches, Parser};
-use flott_checkpoint::{Guarantee, Mode, Restore};
+use flott_checkpoint::{Guarantee, Mode};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,9 +33,15 @@ pub(crate) struct Flags {
     /// Time between two checkpoints [default: 1s]
     #[arg(long, env = "FLOTT_CHECKPOINT_INTERVAL", value_name = "TIME", value_parser = parse_interval)]
     checkpoint_interval: Option<Duration>,
-    /// latest, the number of a checkpoint, or none to start over [default: latest]
+    /// latest, the number of a checkpoint, the path of a savepoint as ./DIR, or none to start over [default: latest]
     #[arg(long, env = "FLOTT_RESTORE", value_name = "WHAT", value_parser = parse_restore)]
-    restore: Option<Restore>,
+    restore: Option<Wanted>,
+    /// With --restore PATH: commit output that is pending there, and go on with output that is committed
+    #[arg(long, env = "FLOTT_CLAIM", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    claim: bool,
+    /// Check everything about what would be restored, start nothing and write nothing
+    #[arg(long, env = "FLOTT_DRY_RUN", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    dry_run: bool,
     /// Refuse to run with less than exactly-once or at-least-once
     #[arg(long, env = "FLOTT_REQUIRE", value_name = "GUARANTEE", value_parser = parse_require)]
     require: Option<Guarantee>,
@@ -54,6 +60,12 @@ pub(crate) struct Flags {
     /// How long a stop may take [default: 30s]
     #[arg(long, env = "FLOTT_STOP_TIMEOUT", value_name = "TIME", value_parser = parse_stop_timeout)]
     stop_timeout: Option<Duration>,
+    /// The longest pause before a restart in the process; pauses begin with 50ms and double [default: 60s]
+    #[arg(long, env = "FLOTT_LONGEST_RESTART_DELAY", value_name = "TIME", value_parser = parse_restart_delay)]
+    longest_restart_delay: Option<Duration>,
+    /// Sample records for the heaviest keys of each keyed operator: see `flott status` and --metrics
+    #[arg(long, env = "FLOTT_HOT_KEYS", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
+    hot_keys: bool,
     /// Directory for local working files; without effect in this version, which writes checkpoints straight to their directory
     #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
     work_dir: Option<PathBuf>,
@@ -150,19 +162,30 @@ impl From<Flags> for Settings {
     fn from(flags: Flags) -> Settings {
         // A switch can only be on: that it is off says nothing.
         let switch = |on: bool| on.then_some(true);
+        let (restore, restore_from) = match flags.restore {
+            Some(Wanted::Own(restore)) => (Some(restore), None),
+            Some(Wanted::From(path)) => (None, Some(path)),
+            None => (None, None),
+        };
         Settings {
             workers: flags.workers,
             checkpoint_dir: flags.checkpoint_dir,
             checkpoint_mode: flags.checkpoint_mode,
             alignment_timeout: flags.alignment_timeout,
+            credit_window: None,
             checkpoint_interval: flags.checkpoint_interval,
-            restore: flags.restore,
+            restore,
+            restore_from,
+            claim: switch(flags.claim),
+            dry_run: switch(flags.dry_run),
             require: flags.require,
             no_fallback: switch(flags.no_fallback),
             allow_duplicates: switch(flags.allow_duplicates),
             allow_unclaimed_state: switch(flags.allow_unclaimed_state),
             overwrite: switch(flags.overwrite),
             stop_timeout: flags.stop_timeout,
+            longest_restart_delay: flags.longest_restart_delay,
+            hot_keys: switch(flags.hot_keys),
             work_dir: flags.work_dir,
             json: switch(flags.json),
             metrics: flags.metrics,

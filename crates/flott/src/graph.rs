@@ -11,6 +11,7 @@ use flott_runtime::operator::fan::fan;
 use flott_runtime::operator::try_map::Skipped;
 use flott_runtime::plan::{BuildChain, Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
 use flott_runtime::record::{Record, TypedCodec};
+use flott_runtime::sink::{Committer, SinkContext};
 use flott_runtime::subtask::SubtaskBuilder;
 use litemap::LiteMap;
 use std::collections::BTreeSet;
@@ -62,6 +63,7 @@ pub(crate) struct Graph {
     sides: LiteMap<usize, Arc<SideOutputs>>,
     labels: BTreeSet<String>,
     outputs: Vec<String>,
+    committers: Vec<(String, MakeCommitter)>,
     errors: Vec<String>,
 }
 
@@ -90,7 +92,12 @@ pub(crate) struct Frozen {
     pub(crate) dead_letters: Vec<Skipped>,
     /// Where sinks put their output, as far as they say.
     pub(crate) outputs: Vec<String>,
+    /// By the name of the sink: how its committer is made.
+    pub(crate) committers: Vec<(String, MakeCommitter)>,
 }
+
+/// Makes the committer of a sink, if it has one.
+pub(crate) type MakeCommitter = Arc<dyn Fn(&SinkContext) -> Option<Arc<dyn Committer>> + Send + Sync>;
 
 impl Graph {
     /// A new chain; its factory may name edges that are added later.
@@ -181,6 +188,11 @@ impl Graph {
         self.dead_letters.push(dead_letters);
     }
 
+    /// How the committer of a sink is made.
+    pub(crate) fn committer(&mut self, sink: &str, make: MakeCommitter) {
+        self.committers.push((sink.to_owned(), make));
+    }
+
     pub(crate) fn output(&mut self, place: Option<String>) {
         // Several sinks may share a place.
         self.outputs.extend(place.filter(|place| !self.outputs.contains(place)));
@@ -222,6 +234,7 @@ impl Graph {
                 skipped: self.skipped.clone(),
                 dead_letters: self.dead_letters.clone(),
                 outputs: self.outputs.clone(),
+                committers: self.committers.clone(),
             });
         }
         Err(Error::refused(format!("the job `{job}` cannot be built: {}", errors.join("; "))))

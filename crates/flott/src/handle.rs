@@ -1,13 +1,13 @@
 //! A running job, in the hands of the program that started it.
 
-use crate::run::{Report, Status};
+use crate::run::{Report, Shared, Status, Store, Target};
 use flott_checkpoint::{CheckpointId, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{Command, ManagerEvent};
 use flott_runtime::whereabouts::Whereabouts;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::mpsc::UnboundedSender;
 
 /// How long a dropped handle waits for its job to go away.
@@ -29,17 +29,27 @@ pub struct JobHandle {
 #[derive(Clone)]
 pub struct Commands {
     events: UnboundedSender<ManagerEvent>,
-    shared: Arc<crate::run::Shared>,
+    shared: Arc<Shared>,
+    /// The job's own storage, from which savepoints are copied.
+    store: Store,
+    io: Handle,
+}
+
+/// A savepoint that was taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SavepointReport {
+    /// Its directory, absolute.
+    pub path: String,
+    /// The checkpoint that it is a copy of.
+    pub checkpoint: CheckpointId,
+    /// Bytes of its segments.
+    pub bytes: u64,
 }
 
 impl JobHandle {
-    pub(crate) fn new(
-        runtime: Runtime,
-        events: UnboundedSender<ManagerEvent>,
-        shared: Arc<crate::run::Shared>,
-        metrics: Option<String>,
-    ) -> JobHandle {
-        JobHandle { runtime: Some(runtime), commands: Commands { events, shared }, metrics }
+    pub(crate) fn new(runtime: Runtime, commands: Commands, metrics: Option<String>) -> JobHandle {
+        JobHandle { runtime: Some(runtime), commands, metrics }
     }
 
     /// Where metrics are served, as `127.0.0.1:9184`, if they are.
@@ -70,12 +80,25 @@ impl JobHandle {
         self.commands.checkpoint(full)
     }
 
-    /// Takes a savepoint as soon as no checkpoint is pending. Blocks the calling thread until it is complete.
+    /// Takes a savepoint into a directory of its own, which is new or empty: a full checkpoint, taken aligned as soon as no
+    /// other one is pending, and copied there. Blocks the calling thread until the copy is complete. The directory may be moved
+    /// and copied; a job begins from it with [`crate::Job::restore_from`].
     ///
     /// # Errors
-    /// As [`JobHandle::checkpoint`].
-    pub fn savepoint(&self) -> Result<CheckpointId> {
-        self.commands.savepoint()
+    /// `Refused` if no savepoint can be written there; else as [`JobHandle::checkpoint`], or why it could not be copied. The job
+    /// goes on in any case; a directory without `savepoint.json` holds no savepoint.
+    pub fn savepoint(&self, directory: impl Into<String>) -> Result<SavepointReport> {
+        self.commands.savepoint(directory)
+    }
+
+    /// Ends the job with a savepoint. Its final checkpoint is full and, when its output is committed, copied to the directory;
+    /// then the job is over. With `drain` the sources end where they are: everything they gave out is processed to its end,
+    /// watermarks and timers as at the end of the input, and the job is finished. Blocks the calling thread.
+    ///
+    /// # Errors
+    /// `Refused` if no savepoint can be written there: the job goes on. Else why there is none, although the job has ended.
+    pub fn stop_with_savepoint(&self, directory: impl Into<String>, drain: bool) -> Result<SavepointReport> {
+        self.commands.stop_with_savepoint(directory, drain)
     }
 
     /// Asks the job to stop with a final checkpoint, without draining its sources.
@@ -145,6 +168,15 @@ impl JobHandle {
 }
 
 impl Commands {
+    pub(crate) fn new(
+        events: UnboundedSender<ManagerEvent>,
+        shared: Arc<Shared>,
+        store: Store,
+        io: Handle,
+    ) -> Commands {
+        Commands { events, shared, store, io }
+    }
+
     /// As [`JobHandle::status`].
     #[must_use]
     pub fn status(&self) -> Status {
@@ -162,9 +194,70 @@ impl Commands {
     /// As [`JobHandle::savepoint`].
     ///
     /// # Errors
-    /// As [`JobHandle::checkpoint`].
-    pub fn savepoint(&self) -> Result<CheckpointId> {
-        self.ask(|request| Command::Savepoint { request })
+    /// As [`JobHandle::savepoint`].
+    pub fn savepoint(&self, directory: impl Into<String>) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
+        let (commands, directory) = (self.clone(), directory.into());
+        self.block_on(async move {
+            let _busy = commands.shared.busy().await;
+            commands.take_savepoint(&directory).await
+        })
+    }
+
+    /// As [`JobHandle::stop_with_savepoint`].
+    ///
+    /// # Errors
+    /// As [`JobHandle::stop_with_savepoint`].
+    pub fn stop_with_savepoint(&self, directory: impl Into<String>, drain: bool) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
+        let (commands, directory) = (self.clone(), directory.into());
+        self.block_on(async move { commands.end_with_savepoint(&directory, drain).await })
+    }
+
+    /// Runs something on the job's I/O threads, also from inside of another runtime.
+    fn block_on<T: Send + 'static>(&self, task: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+        let (done, answer) = std::sync::mpsc::channel();
+        self.io.spawn(crate::run::task(async move {
+            let _ = done.send(task.await);
+        }));
+        answer.recv().unwrap_or_else(|_| Err(Error::failed("the job is gone")))
+    }
+
+    /// The end of the job waits for what holds [`Shared::busy`], so that must be held by whoever waits for this.
+    pub(crate) async fn take_savepoint(&self, directory: &str) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
+        let target = Target::claim(directory, &self.store).await?;
+        let id = match self.ask_later(|request| Command::Savepoint { request }).await {
+            Ok(id) => id,
+            Err(error) => return Err(target.given_back(error).await),
+        };
+        let written = target.write(&self.store, id).await;
+        self.send(Command::Release(id));
+        written
+    }
+
+    pub(crate) async fn end_with_savepoint(&self, directory: &str, drain: bool) -> Result<SavepointReport> {
+        self.shared.check_savepoints()?;
+        let target = Target::claim(directory, &self.store).await?;
+        let answer = match self.shared.ask_last(target) {
+            Ok(answer) => answer,
+            Err((target, error)) => return Err(target.given_back(error).await),
+        };
+        self.send(Command::EndWithSavepoint { drain });
+        answer.await.unwrap_or_else(|_| Err(Error::failed("the job is gone, and no savepoint was written")))
+    }
+
+    /// While this lives, the end of the job waits for whoever has it.
+    #[cfg(unix)]
+    pub(crate) async fn busy(&self) -> impl Sized + use<> {
+        self.shared.busy().await
+    }
+
+    async fn ask_later(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
+        let (asking, answer) = tokio::sync::oneshot::channel();
+        let request = self.shared.ask(Box::new(move |answer| drop(asking.send(answer))))?;
+        self.send(command(request));
+        answer.await.unwrap_or_else(|_| Err(gone()))
     }
 
     /// Where the pending checkpoint is: which channel of which subtask has not delivered its barrier, and why. `None` if none
@@ -176,10 +269,12 @@ impl Commands {
     }
 
     fn ask(&self, command: impl FnOnce(RequestId) -> Command) -> Result<CheckpointId> {
-        let (request, answer) = self.shared.ask()?;
+        // Not tokio's channel: whoever asks may be within a runtime of their own, where that one must not block.
+        let (asking, answer) = std::sync::mpsc::channel();
+        let request = self.shared.ask(Box::new(move |answer| drop(asking.send(answer))))?;
         self.send(command(request));
         // Every request is answered, at the latest when the job is over.
-        answer.recv().unwrap_or_else(|_| Err(Error::failed("no checkpoint was taken: the job is gone")))
+        answer.recv().unwrap_or_else(|_| Err(gone()))
     }
 
     /// Takes the next checkpoints in another mode, at another interval, or both; nothing is changed if either cannot be.
@@ -215,4 +310,8 @@ impl Drop for JobHandle {
             runtime.shutdown_background();
         }
     }
+}
+
+fn gone() -> Error {
+    Error::failed("no checkpoint was taken: the job is gone")
 }

@@ -146,10 +146,17 @@ setters! {
     /// How long after its trigger a checkpoint in mode [`Mode::AlignedThenUnaligned`] stays aligned; as `--alignment-timeout`.
     /// Default 200 ms.
     alignment_timeout(Duration);
+    /// The most bytes of records that may be under way on each channel. A channel whose receiver is slow uses less, so that
+    /// aligned checkpoints are fast under back-pressure. Default 256 KiB. There is no flag for it.
+    credit_window(usize);
     /// Time between two checkpoints; as `--checkpoint-interval`. Default 1 s.
     checkpoint_interval(Duration);
     /// What to restore; as `--restore`. Default [`Restore::Latest`].
     restore(Restore);
+    /// The directory of a savepoint, or of a job, to begin a new incarnation from; as `--restore PATH`.
+    restore_from(impl Into<String>), into;
+    /// Goes on with the output of the incarnation that [`Job::restore_from`] names; as `--claim`.
+    claim(bool);
     /// Refuses to run with a lesser guarantee; as `--require`.
     require(Guarantee);
     /// A damaged checkpoint ends the job instead of falling back to an older one; as `--no-fallback`.
@@ -162,6 +169,11 @@ setters! {
     overwrite(bool);
     /// How long a stop may take; as `--stop-timeout`. Default 30 s.
     stop_timeout(Duration);
+    /// The longest pause before a restart in the process; as `--longest-restart-delay`. Pauses begin with 50 ms and double.
+    /// Default 60 s.
+    longest_restart_delay(Duration);
+    /// Samples records for hot keys; as `--hot-keys`. Default off.
+    hot_keys(bool);
     /// Local working files; as `--work-dir`. It has no effect in this version: a local checkpoint directory is written directly.
     work_dir(impl Into<PathBuf>), into;
     /// Events as JSON lines on stdout; as `--json`.

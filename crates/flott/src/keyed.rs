@@ -178,7 +178,9 @@ impl<K: Key, T: Record> Keyed<K, T> {
     ) -> Stream<U> {
         let job = self.stream.job.clone();
         let make = move |builder: &mut SubtaskBuilder, name: &str, mark, sides, next| {
-            Ok(Box::new(Head::<KeyedRecord<K, T>, O>::new(make(builder, name, mark, sides, next)?)) as Box<dyn Chain>)
+            let first = make(builder, name, mark, sides, next)?;
+            let first = builder.watched::<K, O>(name, first);
+            Ok(Box::new(Head::<KeyedRecord<K, T>, _>::new(first)) as Box<dyn Chain>)
         };
         let (vertex, stream) = stateful_vertex(&job, name, states, sides, make);
         self.lead_to(vertex, name);

@@ -38,11 +38,11 @@ pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;
 pub use flott_runtime::time::Time;
 pub use flott_runtime::whereabouts::Whereabouts;
-pub use handle::{Commands, JobHandle};
+pub use handle::{Commands, JobHandle, SavepointReport};
 pub use job::Job;
 pub use keyed::Keyed;
 pub use program::{main, main_with};
-pub use run::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use run::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
 pub use settings::Settings;
 pub use stream::{Stream, Sunk};
 
@@ -78,4 +78,6 @@ mod documents {
     struct StateGuide;
     #[doc = include_str!("../../../docs/guide/operations.md")]
     struct Operations;
+    #[doc = include_str!("../../../docs/guide/testing-a-job.md")]
+    struct TestingAJob;
 }

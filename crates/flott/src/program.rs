@@ -13,6 +13,7 @@ use doorbell::Doorbell;
 use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{check_required, promises};
+use std::io::Write;
 use std::process::exit;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
@@ -66,6 +67,9 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     let job = Job::new(name);
     build(own, &job);
     log_to_stderr();
+    if flags.clone().over(job.settings.borrow().clone()).dry_run == Some(true) {
+        return look_only(&job, flags);
+    }
     let socket = Doorbell::hang(job.name());
     let ended = begin(&job, flags, &socket).and_then(|(handle, checkpoints)| {
         if let Some(address) = handle.metrics_address() {
@@ -83,6 +87,26 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
         Ok(_) => Ok(()),
         Err(error) => exit(i32::from(error.kind().exit_code())),
     }
+}
+
+/// Says what would be restored, and ends the process if that cannot be.
+fn look_only(job: &Job, flags: Settings) -> Result<()> {
+    let settings = flags.over(job.settings.borrow().clone());
+    let looked = job.freeze().and_then(|frozen| run::dry_run(&frozen, &settings));
+    let found = looked.unwrap_or_else(|error| {
+        write_log(&failure_line(&error));
+        exit(i32::from(error.kind().exit_code()))
+    });
+    let lines = match (&found, settings.json.unwrap_or(false)) {
+        (Some(found), true) => vec![found.json().to_string()],
+        (Some(found), false) => found.lines(),
+        (None, true) => vec![serde_json::json!({"event": "dry-run", "restores": null}).to_string()],
+        (None, false) => vec!["nothing would be restored: the job would begin anew".to_owned()],
+    };
+    let mut out = std::io::stdout().lock();
+    // Whoever does not read it does not care.
+    let _ = lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+    Ok(())
 }
 
 /// Starts the job, and says whether it takes checkpoints; a refusal is told here, everything later by the console.
@@ -252,11 +276,14 @@ impl Job {
     pub fn spawn(&self) -> Result<JobHandle> {
         let environment = flags::from_environment(self.name()).map_err(Error::refused)?;
         let settings = environment.over(self.settings.borrow().clone());
+        if settings.dry_run == Some(true) {
+            return Err(Error::refused("a dry run is for a job's command line; unset FLOTT_DRY_RUN to run the job"));
+        }
         let frozen = self.freeze()?;
         let opening = opening(self, &frozen, &settings)?;
         for warning in &opening.warnings {
-            tracing::warn!(target: "flott", "{warning}");
+            tracing::warn!(target: "flott", job = self.name(), "{warning}");
         }
-        run::start(frozen, &settings, Box::new(run::Quiet))
+        run::start(frozen, &settings, Box::new(run::Quiet(self.name().to_owned())))
     }
 }

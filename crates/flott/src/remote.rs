@@ -2,7 +2,7 @@
 //!
 //! Requests and answers, and the asking end; the answering end is in `run/server.rs`. Nothing here runs a job.
 
-use crate::run::{CheckpointStatus, Phase, Status};
+use crate::run::{CheckpointStatus, HotKey, Phase, Status};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::whereabouts::Whereabouts;
 use serde::{Deserialize, Serialize};
@@ -47,6 +47,24 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         checkpoint_interval: Option<String>,
     },
+    /// Takes a savepoint. Answer: an object with `path`, `checkpoint` and `bytes`, when it is complete.
+    Savepoint {
+        /// The directory, absolute: the job may run in another one than whoever asks.
+        directory: String,
+        /// The job ends with it.
+        #[serde(default)]
+        stop: bool,
+        /// And its sources end where they are.
+        #[serde(default)]
+        drain: bool,
+    },
+}
+
+impl Request {
+    /// Whether the answer may take any time.
+    fn is_long(&self) -> bool {
+        matches!(self, Request::Savepoint { .. })
+    }
 }
 
 impl Request {
@@ -92,6 +110,7 @@ pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereab
         "records_out": status.records_out,
         "skipped": status.skipped,
         "dead_letters": status.dead_letters,
+        "hot_keys": status.hot_keys.iter().map(hot_key).collect::<Vec<_>>(),
     })
 }
 
@@ -100,6 +119,10 @@ fn checkpoint(checkpoint: CheckpointStatus) -> Value {
     let phases: BTreeMap<_, _> =
         phases.named().into_iter().map(|(phase, micros)| (phase, millis(Duration::from_micros(micros)))).collect();
     json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes, "phases_ms": phases})
+}
+
+fn hot_key(hot: &HotKey) -> Value {
+    json!({"operator": hot.operator, "subtask": hot.subtask, "key": hot.key, "share": hot.share})
 }
 
 fn phase(phase: Phase) -> &'static str {

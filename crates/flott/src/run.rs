@@ -7,10 +7,12 @@
 #[cfg(feature = "testing")]
 mod crash;
 mod driver;
+mod dry_run;
 mod metrics;
 mod outlook;
 mod ports;
 mod printer;
+mod savepoint;
 #[cfg(unix)]
 mod server;
 mod status;
@@ -20,17 +22,20 @@ mod teller;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
+pub(crate) use dry_run::dry_run;
 pub(crate) use outlook::Outlook;
+pub(crate) use savepoint::Target;
 #[cfg(unix)]
 pub(crate) use server::serve;
 pub(crate) use status::Shared;
-pub use status::{CheckpointStatus, Ended, Phase, Report, Status};
+pub use status::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
+pub(crate) use store::Store;
 
 use crate::graph::Frozen;
-use crate::handle::JobHandle;
+use crate::handle::{Commands, JobHandle};
 use crate::settings::Settings;
 use driver::Driver;
-use flott_checkpoint::Options;
+use flott_checkpoint::{Options, RestartOptions};
 use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
@@ -46,7 +51,6 @@ use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
-use store::Store;
 pub(crate) use task::{Task, task};
 use teller::Teller;
 use tokio::sync::mpsc;
@@ -57,10 +61,13 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Threads of the I/O runtime, besides those for blocking calls.
 const IO_THREADS: usize = 2;
+/// Those are kept for as long as there is work for one of them now and then, so their number is that of the greatest rush.
+const BLOCKING_THREADS: usize = 32;
 
 /// Starts a job. Its outcome comes by the handle.
 pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> Result<JobHandle> {
     let plan = Arc::clone(&frozen.plan);
+    let job = plan.job.clone();
     let manager_settings = manager_settings(settings, &plan)?;
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
     let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
@@ -84,16 +91,22 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .thread_name("flott-io")
         .enable_all()
         .build()
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
     let shared = Arc::new(Shared::new(frozen.skipped, frozen.dead_letters, outlook));
+    shared.watch(heartbeats.clone());
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;
     let patience = settings.stop_timeout.unwrap_or(STOP_TIMEOUT);
+    let restore_from = settings.restore_from.clone().map(|path| (path, settings.claim.unwrap_or(false)));
+    let (beside, io) = (store.clone(), runtime.handle().clone());
     let driver = Driver {
+        restore_from,
+        job,
         manager,
         inbox,
         host: flott_timely::TimelyHost::new(Arc::new(clock)),
@@ -101,6 +114,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         store,
         clock,
         running: None,
+        attempt: tracing::Span::none(),
         wake_at: None,
         watch: Watch::new(patience),
         heartbeats,
@@ -110,7 +124,8 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         patience,
     };
     runtime.spawn(task(driver.drive()));
-    Ok(JobHandle::new(runtime, events, shared, metrics))
+    let commands = Commands::new(events, shared, beside, io);
+    Ok(JobHandle::new(runtime, commands, metrics))
 }
 
 /// What the job manager has to know, after everything was checked that can be.
@@ -124,7 +139,7 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
         checkpoints: settings.checkpoint_dir.is_some(),
         workers: settings.workers,
         default_workers: cores(),
-        restore: settings.restore.unwrap_or(flott_checkpoint::Restore::Latest),
+        restore: settings.restore.clone().unwrap_or(flott_checkpoint::Restore::Latest),
         require: settings.require,
         no_fallback: settings.no_fallback.unwrap_or(false),
         allow_duplicates: settings.allow_duplicates.unwrap_or(false),
@@ -136,13 +151,22 @@ pub(crate) fn manager_settings(settings: &Settings, plan: &Plan) -> Result<JobSe
             ..defaults
         },
         worker: WorkerOptions {
+            credit_window: settings.credit_window.unwrap_or(worker.credit_window),
+            hot_keys: settings.hot_keys.unwrap_or(worker.hot_keys),
             alignment_timeout: settings.alignment_timeout.unwrap_or(worker.alignment_timeout),
             ..worker
         },
+        restart: restart_options(settings),
         ..JobSettings::default()
     };
     manager.validate(plan)?;
     Ok(manager)
+}
+
+fn restart_options(settings: &Settings) -> RestartOptions {
+    let defaults = RestartOptions::default();
+    let longest = settings.longest_restart_delay.unwrap_or(defaults.longest);
+    RestartOptions { first: defaults.first.min(longest), longest, ..defaults }
 }
 
 fn cores() -> u16 {

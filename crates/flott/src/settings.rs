@@ -22,10 +22,18 @@ pub struct Settings {
     pub checkpoint_mode: Option<Mode>,
     /// How long after its trigger a checkpoint of mode aligned-then-unaligned stays aligned; default 200 ms.
     pub alignment_timeout: Option<Duration>,
+    /// Bytes of records that may be under way on each channel.
+    pub credit_window: Option<usize>,
     /// Time between two checkpoints; default 1 s.
     pub checkpoint_interval: Option<Duration>,
     /// What to restore; default the latest checkpoint.
     pub restore: Option<Restore>,
+    /// The directory of a savepoint, or of a job, to begin a new incarnation from; instead of `restore`.
+    pub restore_from: Option<String>,
+    /// Go on with the output of the incarnation that `restore_from` is of.
+    pub claim: Option<bool>,
+    /// Check what would be restored, and start nothing.
+    pub dry_run: Option<bool>,
     /// Refuse to run with less.
     pub require: Option<Guarantee>,
     /// A damaged checkpoint ends the job instead of falling back to an older one.
@@ -38,6 +46,10 @@ pub struct Settings {
     pub overwrite: Option<bool>,
     /// How long a stop may take; default 30 s.
     pub stop_timeout: Option<Duration>,
+    /// The longest pause before a restart in the process; default 60 s.
+    pub longest_restart_delay: Option<Duration>,
+    /// Sample records for hot keys; default off.
+    pub hot_keys: Option<bool>,
     /// Local working files.
     pub work_dir: Option<PathBuf>,
     /// Events as JSON lines on stdout.
@@ -50,19 +62,30 @@ impl Settings {
     /// These settings, and where they are silent, those of `other`.
     #[must_use]
     pub fn over(self, other: Settings) -> Settings {
+        // One wish: whoever says either overrules both.
+        let (restore, restore_from) = match (self.restore, self.restore_from) {
+            (None, None) => (other.restore, other.restore_from),
+            own => own,
+        };
         Settings {
             workers: self.workers.or(other.workers),
             checkpoint_dir: self.checkpoint_dir.or(other.checkpoint_dir),
             checkpoint_mode: self.checkpoint_mode.or(other.checkpoint_mode),
             alignment_timeout: self.alignment_timeout.or(other.alignment_timeout),
+            credit_window: self.credit_window.or(other.credit_window),
             checkpoint_interval: self.checkpoint_interval.or(other.checkpoint_interval),
-            restore: self.restore.or(other.restore),
+            restore,
+            restore_from,
+            claim: self.claim.or(other.claim),
+            dry_run: self.dry_run.or(other.dry_run),
             require: self.require.or(other.require),
             no_fallback: self.no_fallback.or(other.no_fallback),
             allow_duplicates: self.allow_duplicates.or(other.allow_duplicates),
             allow_unclaimed_state: self.allow_unclaimed_state.or(other.allow_unclaimed_state),
             overwrite: self.overwrite.or(other.overwrite),
             stop_timeout: self.stop_timeout.or(other.stop_timeout),
+            longest_restart_delay: self.longest_restart_delay.or(other.longest_restart_delay),
+            hot_keys: self.hot_keys.or(other.hot_keys),
             work_dir: self.work_dir.or(other.work_dir),
             json: self.json.or(other.json),
             metrics: self.metrics.or(other.metrics),
@@ -77,7 +100,18 @@ impl Settings {
         let alignment = self.alignment_timeout.and_then(|timeout| check_alignment_timeout(timeout).err());
         let directory = self.checkpoint_dir.as_deref().filter(|directory| directory.is_empty());
         let directory = directory.map(|_| "the checkpoint directory is empty".to_owned());
-        [workers, interval, timeout, alignment, directory].into_iter().flatten().collect()
+        let window = self.credit_window.filter(|window| *window == 0);
+        let window = window.map(|_| "a credit window of 0 bytes lets no record through; use at least 1".to_owned());
+        let homeless = self.restore_from.is_some() && self.checkpoint_dir.is_none();
+        let homeless = homeless.then(|| "--restore PATH needs a checkpoint directory: add --checkpoint-dir".to_owned());
+        let idle = self.claim == Some(true) && self.restore_from.is_none();
+        let idle = idle.then(|| "--claim goes with --restore PATH alone".to_owned());
+        let both = self.claim == Some(true) && self.overwrite == Some(true);
+        let both =
+            both.then(|| "--claim goes on with earlier output and --overwrite removes it: choose one".to_owned());
+        let delay = self.longest_restart_delay.and_then(|delay| check_restart_delay(delay).err());
+        let directories = [directory, homeless, idle, both];
+        [workers, interval, timeout, alignment, window, delay].into_iter().chain(directories).flatten().collect()
     }
 }
 
@@ -149,18 +183,46 @@ fn check_stop_timeout(timeout: Duration) -> Result<(), String> {
     Ok(())
 }
 
+pub(crate) fn parse_restart_delay(text: &str) -> Result<Duration, String> {
+    let delay = parse_duration(text)?;
+    check_restart_delay(delay).map(|()| delay)
+}
+
+fn check_restart_delay(delay: Duration) -> Result<(), String> {
+    if delay < Duration::from_millis(1) {
+        return Err("a restart delay of less than 1ms would keep the machine busy with a lasting failure".to_owned());
+    }
+    if delay > LONGEST {
+        return Err("a restart delay of more than a year is surely not meant".to_owned());
+    }
+    Ok(())
+}
+
 fn parse_duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|error| format!("`{text}` is no duration ({error}); write it as 500ms or 30s"))
 }
 
-pub(crate) fn parse_restore(text: &str) -> Result<Restore, String> {
+/// What `--restore` names.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Wanted {
+    /// Something of the job's own log.
+    Own(Restore),
+    /// A directory.
+    From(String),
+}
+
+pub(crate) fn parse_restore(text: &str) -> Result<Wanted, String> {
     match text {
-        "latest" => Ok(Restore::Latest),
-        "none" => Ok(Restore::None),
+        "latest" => Ok(Wanted::Own(Restore::Latest)),
+        "none" => Ok(Wanted::Own(Restore::None)),
+        _ if text.contains('/') => Ok(Wanted::From(text.to_owned())),
         _ => match text.parse() {
-            Ok(id @ 1..) => Ok(Restore::Id(CheckpointId(id))),
-            _ => Err(format!("`{text}` is neither `latest`, `none`, nor the number of a checkpoint (1 or more)")),
+            Ok(id @ 1..) => Ok(Wanted::Own(Restore::Id(CheckpointId(id)))),
+            _ => Err(format!(
+                "`{text}` is neither `latest`, `none`, nor the number of a checkpoint (1 or more), nor the path of a savepoint, \
+                 which has a `/` in it, as ./savepoint"
+            )),
         },
     }
 }

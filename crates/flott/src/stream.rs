@@ -257,6 +257,8 @@ impl<T: Clone + Send + 'static> Stream<T> {
         let operator = self.job.graph(|graph| graph.operator(name, self.vertex, role, Vec::new()));
         self.job.graph(|graph| graph.output(sink.place()));
         let sink = Arc::new(sink);
+        let of = Arc::clone(&sink);
+        self.job.graph(|graph| graph.committer(name, Arc::new(move |cx| of.committer(cx))));
         let operator_name = name.to_owned();
         self.output.attach(Arc::new(move |builder| builder.sink(&operator_name, &*sink)));
         Sunk { job: self.job, operator, name: name.to_owned() }

@@ -25,9 +25,11 @@ use crate::graph::Frozen;
 use crate::job::Job;
 use crate::run::{Outlook, Report, Shared, manager_settings};
 use crate::settings::Settings;
-use flott_checkpoint::{CheckpointId, Mode};
+use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, Mode, Savepoint};
 use flott_runtime::error::Result;
 use flott_runtime::io::Files;
+use flott_runtime::job_manager::Outcome;
+use flott_runtime::manifest::Manifest;
 use flott_runtime::operator::Quantum;
 use flott_runtime::testing::{Random, VirtualClock};
 use flott_runtime::time::Clock;
@@ -64,6 +66,9 @@ pub struct Test<'a> {
     seed: u64,
     settings: Settings,
     crashes: Vec<Crash>,
+    /// After so many checkpoints of a process the job moves.
+    moves: Vec<u64>,
+    workers_later: Vec<u16>,
     files: Arc<dyn Files>,
     room: Option<usize>,
 }
@@ -97,7 +102,16 @@ impl<'a> Test<'a> {
             ..Settings::default()
         };
         let files = Arc::new(MemoryFiles::new());
-        Test { job, seed: 1, settings, crashes: Vec::new(), files, room: None }
+        Test {
+            job,
+            seed: 1,
+            settings,
+            crashes: Vec::new(),
+            moves: Vec::new(),
+            workers_later: Vec::new(),
+            files,
+            room: None,
+        }
     }
 
     /// Another order of everything that can happen in several orders.
@@ -111,6 +125,13 @@ impl<'a> Test<'a> {
     #[must_use]
     pub fn workers(mut self, workers: u16) -> Self {
         self.settings.workers = Some(workers);
+        self
+    }
+
+    /// How many workers the process after a crash has; each call is about the next crash. Without it, as many as before.
+    #[must_use]
+    pub fn workers_after_crash(mut self, workers: u16) -> Self {
+        self.workers_later.push(workers);
         self
     }
 
@@ -148,6 +169,14 @@ impl<'a> Test<'a> {
         self.crash(Crash::At(moment))
     }
 
+    /// Stops the job with a savepoint after so many checkpoints of a process, and begins it from that savepoint in an empty
+    /// checkpoint directory, with its output claimed; each call is about the next move. Crashes count on.
+    #[must_use]
+    pub fn move_by_savepoint(mut self, after_checkpoints: u64) -> Self {
+        self.moves.push(after_checkpoints);
+        self
+    }
+
     /// The files that connectors see.
     #[must_use]
     pub fn files(mut self, files: Arc<dyn Files>) -> Self {
@@ -180,24 +209,45 @@ impl<'a> Test<'a> {
         let clock = VirtualClock::default();
         let mut objects = Objects::new(self.room);
         let shared = Shared::new(skipped, dead_letters, Outlook::new(Arc::clone(&plan), &settings));
-        let mut crashes = self.crashes.into_iter();
+        let (mut crashes, mut moves) = (self.crashes.into_iter(), self.moves.into_iter().peekable());
+        let (mut from, mut moved) = (None, 0);
+        let mut workers_later = self.workers_later.into_iter();
         let (mut happened, mut completed, mut restored, mut warnings) = (0, 0, Vec::new(), Vec::new());
         loop {
             let files = Arc::clone(&self.files);
-            let process = Process::new(settings.clone(), Arc::clone(&plan), files, clock.clone(), &shared);
+            let mut process = Process::new(settings.clone(), Arc::clone(&plan), files, clock.clone(), &shared);
+            from.clone().into_iter().for_each(|from| process.begin_with(from));
             let Lived { outcome, completed: recorded, restored: read, warnings: warned } =
-                process.live(crashes.next(), &mut objects, &mut random);
+                process.live(crashes.next(), moves.peek().copied(), &mut objects, &mut random);
             completed += recorded;
             restored.extend(read);
             warnings.extend(warned);
+            // `--restore` shapes the first start alone that is won; the next process is not told again.
+            from = from.filter(|_| !objects.has_log());
             match outcome {
+                Some(Outcome::Stopped { .. }) if moves.next().is_some() => {
+                    moved += 1;
+                    from = objects.put_aside(&format!("/savepoint-{moved}")).map(|found| savepoint(moved, &found));
+                }
                 Some(outcome) => {
                     let report = shared.finish(outcome)?;
                     let time = clock.now().since(flott_runtime::time::Time(0));
                     return Ok(Tested { report, crashes: happened, completed, restored, warnings, time });
                 }
-                None => happened += 1,
+                None => {
+                    happened += 1;
+                    settings.workers = workers_later.next().or(settings.workers);
+                }
             }
         }
     }
+}
+
+/// What the next process begins from.
+fn savepoint(number: u64, (entry, manifest): &(CheckpointEntry, Manifest)) -> Elsewhere {
+    let &CheckpointEntry { id, attempt, checksum, .. } = entry;
+    let savepoint = Savepoint { location: format!("/savepoint-{number}"), id, attempt, checksum, claim: true };
+    let of = u64::from_str_radix(&manifest.incarnation, 16).unwrap_or_default();
+    let incarnation = Incarnation { id: of, key_seed: manifest.key_seed.0, key_groups: manifest.key_groups };
+    Elsewhere { savepoint, incarnation }
 }

@@ -11,6 +11,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 
+#[path = "bad_input/savepoints.rs"]
+mod savepoints;
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sale {
     shop: String,
@@ -117,6 +120,18 @@ fn newest(directory: &Path, extension: &str) -> PathBuf {
         name.split('-').next().and_then(|digits| digits.parse::<u64>().ok()).unwrap_or(0)
     };
     found.into_iter().max_by_key(number).expect("the storage holds such an object")
+}
+
+#[test]
+fn more_workers_than_key_groups_are_refused() {
+    let place = Place::new();
+    place.write("sales.csv", &some_sales(3));
+    for (number, says) in [(129, "128 key groups"), (0, "0 workers")] {
+        let job = durable_sales(&place, 1_000);
+        job.workers(number);
+        assert_says(&error(&job), ErrorKind::Refused, &[says]);
+    }
+    assert!(!place.checkpoints().exists(), "nothing was begun");
 }
 
 #[test]

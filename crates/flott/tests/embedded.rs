@@ -45,7 +45,8 @@ fn a_running_job_takes_checkpoints_when_asked_and_stops_when_told() {
     let status = handle.status();
     let Some(CheckpointStatus { id, bytes, .. }) = status.last_checkpoint else { panic!("{status:?}") };
     assert!(id.0 == 1 && bytes > 0, "{status:?}");
-    assert_eq!(handle.savepoint().expect("it is taken").0, 2);
+    let taken = handle.savepoint(place.path().join("savepoint").display().to_string()).expect("it is taken");
+    assert!(taken.checkpoint.0 == 2 && taken.bytes > 0 && taken.path.ends_with("savepoint"), "{taken:?}");
     handle.stop();
     let report = handle.wait().expect("a stop is no failure");
     assert_eq!(report.ended, Ended::Stopped);
@@ -62,10 +63,16 @@ fn whoever_asks_for_a_checkpoint_that_does_not_come_hears_why() {
     wait_until(&handle, |status| status.records_in > 0);
     let refused = handle.checkpoint(false).expect_err("checkpoints are off").to_string();
     assert!(refused.contains("checkpoints are off"), "{refused}");
+    let nowhere = std::env::temp_dir().join("flott-no-savepoint").display().to_string();
+    for refused in [handle.savepoint(nowhere.clone()), handle.stop_with_savepoint(nowhere.clone(), true)] {
+        let refused = refused.expect_err("checkpoints are off").to_string();
+        assert!(refused.contains("checkpoints are off"), "{refused}");
+    }
+    assert!(!std::path::Path::new(&nowhere).exists(), "a refused savepoint leaves nothing behind");
     let commands = handle.commands();
     handle.cancel();
     handle.wait().expect("a cancelled job has not failed");
-    let late = commands.savepoint().expect_err("the job is over").to_string();
+    let late = commands.savepoint(nowhere).expect_err("the job is over").to_string();
     assert!(late.contains("the job was cancelled"), "{late}");
 }
 

@@ -178,6 +178,36 @@ fn sigterm_stops_with_a_final_checkpoint_and_the_next_run_goes_on_from_it() {
 }
 
 #[test]
+fn a_job_stopped_with_one_worker_goes_on_with_four_and_three_and_is_killed_in_between() {
+    for mode in ["aligned", "stop-the-world"] {
+        let site = Site::new();
+        let with = |workers: &str| site.job().rate(SLOW).with(&["--checkpoint-mode", mode, "--workers", workers]);
+        let mut one = with("1").start();
+        one.await_checkpoints(2);
+        one.terminate();
+        one.must_end_with(0);
+        site.must_verify();
+
+        let mut four = with("4").crash_at("BetweenCommits").start();
+        four.must_crash();
+        let restored = four.events_of("restored").pop().expect("it restored");
+        assert_eq!((&restored["workers"], &restored["rescaled_from"]), (&4.into(), &1.into()), "{restored}");
+        site.must_verify();
+        // It dies before it has recorded anything, and its successor goes on from what four workers left.
+        with("2").crash_at("AfterStart").start().must_crash();
+        with("3").crash_at("AfterManifest").start().must_crash();
+        let mut three = with("3").crash_at("AfterLogSlot").start();
+        three.must_crash();
+        assert_eq!(three.events_of("restored").pop().expect("it restored")["rescaled_from"], 4);
+
+        let mut last = site.job().with(&["--workers", "3"]).start();
+        last.must_end_with(0);
+        assert!(last.events_of("restored").pop().expect("it restored").get("rescaled_from").is_none());
+        site.must_be_whole();
+    }
+}
+
+#[test]
 fn a_second_interrupt_ends_at_once_with_130_and_nothing_is_lost() {
     let site = Site::new();
     // It cannot take a final checkpoint: its code does not return.

@@ -3,6 +3,7 @@
 use crate::control::SubtaskPart;
 use crate::heartbeat::Heartbeats;
 use crate::io::Files;
+use crate::manifest::AdoptedLife;
 use crate::operator::Quantum;
 use crate::plan::Plan;
 use crate::sink::Stdout;
@@ -34,6 +35,8 @@ pub struct Attempt {
     /// This attempt begins an incarnation (R4): sinks claim their targets, and with `overwrite` take over foreign ones. Or it goes
     /// on with one that took them over, which a crash may have interrupted.
     pub claim: Option<Claim>,
+    /// Earlier incarnations whose output this one goes on with; for every attempt of it.
+    pub adopted: Vec<AdoptedLife>,
     /// Sizes and times.
     pub options: WorkerOptions,
     /// The outside.
@@ -56,6 +59,26 @@ pub struct Restore {
     pub manifests: LiteMap<CheckpointId, RestoredManifest>,
     /// The plan has the same vertices and edges as the one that wrote it: per-channel parts apply.
     pub same_topology: bool,
+    /// It is of this incarnation's own log, not a savepoint with which the incarnation begins.
+    pub own: bool,
+    /// Pending output that it lists is committed: it is of this job's own log, or the user has said so (`--claim`).
+    pub commits: bool,
+}
+
+impl Attempt {
+    /// Whether what the restored checkpoint says of each channel is for the same channels here: the same vertices and edges on
+    /// as many workers.
+    #[must_use]
+    pub fn same_channels(&self) -> bool {
+        self.restore.as_ref().is_some_and(|restore| restore.same_topology) && self.rescaled_from().is_none()
+    }
+
+    /// How many workers took the restored checkpoint, if that is another number than this attempt has.
+    #[must_use]
+    pub fn rescaled_from(&self) -> Option<u16> {
+        let before = self.restore.as_ref()?.manifests.get(&self.restore.as_ref()?.checkpoint)?.workers();
+        Some(before).filter(|before| *before != self.workers)
+    }
 }
 
 /// What a worker needs of a manifest.
@@ -67,10 +90,18 @@ pub struct RestoredManifest {
     pub parts: LiteMap<SubtaskId, SubtaskPart>,
 }
 
+impl RestoredManifest {
+    /// How many workers took it: every vertex had one subtask on each.
+    #[must_use]
+    pub fn workers(&self) -> u16 {
+        self.parts.keys().map(|subtask| subtask.index.saturating_add(1)).max().unwrap_or(0)
+    }
+}
+
 /// Sizes and times of a worker. Defaults as in the contracts.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerOptions {
-    /// Credit window of a channel, in bytes (256 KiB).
+    /// Credit window of a channel, in bytes (256 KiB); less is used where it is worked off slowly.
     pub credit_window: usize,
     /// A batch closes at so many records (1,024) …
     pub batch_records: usize,
@@ -88,6 +119,8 @@ pub struct WorkerOptions {
     pub progress_interval: Duration,
     /// How long after its trigger a checkpoint that began aligned goes on unaligned (200 ms).
     pub alignment_timeout: Duration,
+    /// Whether records are sampled for hot keys.
+    pub hot_keys: bool,
 }
 
 impl Default for WorkerOptions {
@@ -102,6 +135,7 @@ impl Default for WorkerOptions {
             segment_buffer: 8 << 20,
             progress_interval: Duration::from_millis(500),
             alignment_timeout: Duration::from_millis(200),
+            hot_keys: false,
         }
     }
 }

@@ -31,6 +31,8 @@ pub enum Order {
         /// Whether it was recorded; sinks commit what belongs to it and to earlier ones.
         completed: bool,
     },
+    /// Sources of this worker: give out nothing more, and end. Answer: [`Report::Finished`] of each.
+    Drain,
     /// Say where the pending checkpoint is. Answer: [`Report::Located`].
     Locate(CheckpointId),
     /// The final checkpoint is recorded and committed: the worker is done.

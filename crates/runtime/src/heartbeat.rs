@@ -4,7 +4,7 @@
 //! never decides anything.
 
 use crate::error::Error;
-use crate::meter::{Meters, Reading};
+use crate::meter::{Hot, Meters, Reading};
 use litemap::LiteMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -173,6 +173,12 @@ impl Heartbeats {
             Some(heartbeat) => heartbeat.blame(error),
             None => error,
         }
+    }
+
+    /// The heaviest keys of all workers, in the order of the workers, by vertex.
+    #[must_use]
+    pub fn hot(&self) -> Vec<LiteMap<u16, Hot>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|worker| worker.meters.hot()).collect()
     }
 
     /// What the meters of all workers show, in the order of the workers, by vertex.

@@ -199,6 +199,24 @@ pub struct FileInfo {
     pub identity: (u64, u64),
 }
 
+/// How the storage is asked for an object of another job's or savepoint's directory: by `Read` alone, and by a path that is
+/// absolute or a URL, which no path of the own directory is.
+#[must_use]
+pub fn elsewhere(location: &str, path: &str) -> String {
+    format!("{}/{path}", location.trim_end_matches('/'))
+}
+
+/// Takes a path of [`elsewhere`] apart again, into the location and the path in it; `None` for one of the own directory.
+#[must_use]
+pub fn is_elsewhere(path: &str) -> Option<(&str, &str)> {
+    if !path.starts_with('/') && !path.contains("://") {
+        return None;
+    }
+    let parts = ["/data/", "/manifests/", "/log/"].iter().filter_map(|part| path.rfind(part));
+    let at = parts.max()?;
+    Some((path.get(..at)?, path.get(at + 1..)?))
+}
+
 /// Turns an answer of a blocking call back into its type.
 ///
 /// # Panics

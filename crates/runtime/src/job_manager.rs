@@ -11,6 +11,7 @@ mod contesting;
 mod coordinating;
 mod desk;
 mod doubt;
+mod dry_run;
 mod gatherer;
 mod lineage;
 mod locating;
@@ -27,6 +28,7 @@ mod shape;
 mod tests;
 
 pub use desk::Entropy;
+pub use dry_run::check_restore;
 pub use machine::JobManager;
 pub use promises::{check_required, promises};
 pub use settings::JobSettings;
@@ -69,6 +71,15 @@ pub enum ManagerEvent {
 pub enum Command {
     /// Stop with a final checkpoint, without draining.
     Stop,
+    /// Let the final checkpoint be one that can be copied elsewhere: full, and with nothing in flight. Without `drain` the job
+    /// stops now, as with `Stop`; with it the sources end where they are, everything that they gave out goes through to its
+    /// end, and the job is finished.
+    EndWithSavepoint {
+        /// Sources end, instead of being stopped.
+        drain: bool,
+    },
+    /// A savepoint that was taken in this process has been copied, or will not be: it is kept no longer than any checkpoint.
+    Release(CheckpointId),
     /// Stop at once: no checkpoint.
     Cancel,
     /// Take a checkpoint now; a full one if asked for. Answered in [`ManagerOutbox::answers`].
@@ -78,7 +89,8 @@ pub enum Command {
         /// Whom to answer.
         request: RequestId,
     },
-    /// Take a savepoint as soon as nothing is pending. Answered in [`ManagerOutbox::answers`].
+    /// Take a savepoint as soon as nothing is pending. Answered in [`ManagerOutbox::answers`]; it is kept until it is released
+    /// ([`Command::Release`]) or the process ends.
     Savepoint {
         /// Whom to answer.
         request: RequestId,
@@ -161,6 +173,8 @@ pub enum JobEvent {
         guarantee: Guarantee,
         /// Its workers.
         workers: u16,
+        /// How many workers took the checkpoint, if that was another number.
+        rescaled_from: Option<u16>,
     },
     /// The next checkpoints are taken in another way, as asked.
     Changed {

@@ -83,6 +83,13 @@ pub fn owner(group: KeyGroup, groups: u16, workers: u32) -> u32 {
     (u64::from(group.0) * u64::from(workers) / u64::from(groups.max(1))) as u32
 }
 
+/// The workers out of `workers` that own a key group of a range: those whose [`group_range`] has one in common with it.
+#[must_use]
+pub fn owners(range: &Range<u16>, groups: u16, workers: u16) -> Range<u16> {
+    let owner = |group: u16| owner(KeyGroup(group), groups, workers.into()) as u16;
+    if range.is_empty() { 0..0 } else { owner(range.start)..owner(range.end - 1) + 1 }
+}
+
 /// The worker that owns a split, or the tokens of a sink's [writer](writer_name): the xxh3-64 of its name, modulo the
 /// workers. Stored positions are found by it, so it must never change.
 #[must_use]
@@ -120,6 +127,17 @@ impl KeySpace {
     #[must_use]
     pub fn of_worker(seed: u64, groups: u16, workers: u32, index: u32) -> Self {
         Self { seed, groups, owned: group_range(groups, workers, index) }
+    }
+
+    /// A key that lies in a key group of this worker, and its hash: the smallest number of which this is true. `None` if this
+    /// worker owns no key group.
+    #[must_use]
+    pub fn own_key(&self) -> Option<(u64, u64)> {
+        if self.owned.is_empty() {
+            return None;
+        }
+        let hashed = (0..u64::MAX).map(|key| (hash_key(self.seed, &key).expect("a number can be hashed"), key));
+        hashed.into_iter().find(|(hash, _)| self.owns(self.group(*hash)))
     }
 
     /// The key group of a hash.

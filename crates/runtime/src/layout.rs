@@ -22,6 +22,11 @@ pub const PINS: &str = "pins";
 /// The object that shows whether the store keeps its word (L8).
 pub const PROBE: &str = "probe";
 
+/// In a savepoint's directory: the object that makes it one, an entry of the log. It is written last.
+pub const SAVEPOINT: &str = "savepoint.json";
+/// In a savepoint's directory: it is being written, or was left unfinished.
+pub const UNFINISHED: &str = "unfinished";
+
 /// The longest name of a job or a pin, in bytes.
 pub const LONGEST_NAME: usize = 100;
 

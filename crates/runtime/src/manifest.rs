@@ -56,6 +56,9 @@ pub struct Manifest {
     /// Its incarnation was told to take over targets that held foreign output (R4): a restore goes on with removing that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub takes_over: bool,
+    /// Whose output its incarnation goes on with (`--claim`), and how far that goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub adopted: Vec<AdoptedLife>,
     /// How many workers the attempt had, and so how many subtasks each vertex has.
     pub workers: u16,
     /// When and how long.
@@ -95,6 +98,15 @@ pub struct ManifestTimings {
     pub started_at: u64,
     /// The last part was durable, and the manifest was made.
     pub completed_at: u64,
+}
+
+/// An earlier incarnation, perhaps of another job, whose output is gone on with.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AdoptedLife {
+    /// Its id, as 16 hex digits.
+    pub incarnation: String,
+    /// The checkpoint that was restored: what it committed later would be doubled.
+    pub up_to: CheckpointId,
 }
 
 /// A chain.

@@ -20,6 +20,31 @@ pub struct Meter {
     channels_without_credit: AtomicU64,
     least_credit: AtomicI64,
     watermark: AtomicI64,
+    hot: Mutex<Option<Arc<dyn HotKeys>>>,
+}
+
+/// Something that knows the heaviest keys of a subtask.
+pub(crate) trait HotKeys: Send + Sync {
+    /// What it knows now.
+    fn read(&self) -> Hot;
+}
+
+impl std::fmt::Debug for dyn HotKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}", self.read())
+    }
+}
+
+/// The heaviest keys of one operator in one subtask, of its last million records or so, by samples.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Hot {
+    /// The operator.
+    pub operator: String,
+    /// Records that were looked at.
+    pub samples: u64,
+    /// Keys with at least a hundredth of the samples, heaviest first, as text, and the share of the samples that they have at
+    /// least. At most 16.
+    pub keys: Vec<(String, f64)>,
 }
 
 /// Stands for none.
@@ -85,6 +110,18 @@ impl Meter {
         self.least_credit.store(least.unwrap_or(NONE), Relaxed);
     }
 
+    /// From now on the heaviest keys are known there.
+    pub(crate) fn watch(&self, keys: Arc<dyn HotKeys>) {
+        *self.hot.lock().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+    }
+
+    /// The heaviest keys, if the subtask has keys.
+    #[must_use]
+    pub fn hot(&self) -> Option<Hot> {
+        let keys = self.hot.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        keys.map(|keys| keys.read())
+    }
+
     /// What it shows now.
     #[must_use]
     pub fn read(&self) -> Reading {
@@ -117,6 +154,13 @@ impl Meters {
         let none = || AtomicI64::new(NONE);
         let fresh = || Arc::new(Meter { watermark: none(), least_credit: none(), ..Meter::default() });
         Arc::clone(all.entry(vertex).or_insert_with(fresh))
+    }
+
+    /// The heaviest keys of each vertex that has keys.
+    #[must_use]
+    pub fn hot(&self) -> LiteMap<u16, Hot> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(|(vertex, meter)| Some((*vertex, meter.hot()?))).collect()
     }
 
     /// What all of them show, by vertex.

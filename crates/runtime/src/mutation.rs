@@ -29,6 +29,8 @@ pub enum Mutation {
     PartsOutliveBarrier,
     /// The order of the timers is not made again after a restore.
     TimersAsleep,
+    /// With another number of workers each takes the key groups that its index had before.
+    GroupsLeftBehind,
 }
 
 thread_local! {

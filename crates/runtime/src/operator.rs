@@ -31,6 +31,7 @@ pub mod side;
 pub mod throttle;
 pub mod try_map;
 pub mod two_inputs;
+pub mod watched;
 
 #[cfg(test)]
 mod tests;

@@ -122,8 +122,9 @@
 //! # }
 //! ```
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::Files;
+use crate::manifest::AdoptedLife;
 use crate::source::Waker;
 use crate::time::Time;
 use flott_checkpoint::{AttemptId, CheckpointId};
@@ -186,6 +187,23 @@ pub trait Committer: Send + Sync {
     /// # Errors
     /// `Refused`, naming what is in the way.
     fn claim(&self, overwrite: bool) -> Result<()>;
+
+    /// In place of [`Committer::claim`], when the job begins from a savepoint whose output it goes on with (`--claim`): accepts
+    /// what these lives committed up to where they are gone on from, and refuses everything else of other incarnations. May be
+    /// called again after their pending output was committed. A sink that cannot tell refuses, which is the default.
+    ///
+    /// # Errors
+    /// `Refused`, naming what is in the way.
+    fn adopt(&self, lives: &[AdoptedLife]) -> Result<()> {
+        let _ = lives;
+        Err(Error::refused("this kind of sink cannot go on with the output of another incarnation")
+            .hint("leave out --claim, and write to a target of its own"))
+    }
+
+    /// Whether [`Committer::claim`] and [`Committer::adopt`] only look and change nothing outside: then a dry run asks them.
+    fn claims_by_looking(&self) -> bool {
+        false
+    }
 
     /// Removes output of other incarnations; after the first commit, subtask 0 alone, only with `--overwrite`.
     ///

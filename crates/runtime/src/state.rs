@@ -294,6 +294,13 @@ pub trait Table {
     /// [`StateError`] if an entry is not one of this state, or lies in the wrong key group.
     fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError>;
 
+    /// Applies all entries of a decoded block that another worker wrote to a state of which every worker has a copy: they go under
+    /// this worker's [own key](crate::key::KeySpace::own_key).
+    ///
+    /// # Errors
+    /// As [`Table::restore`]; or if this state has no copies.
+    fn restore_copy(&mut self, block: &Block) -> Result<(), StateError>;
+
     /// Ends the restore. `restored` can be the base of the first increment.
     fn start(&mut self, restored: Option<CheckpointId>);
 

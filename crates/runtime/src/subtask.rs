@@ -15,6 +15,8 @@ mod source_chain;
 mod standing;
 mod step;
 mod tally;
+mod trail;
+mod window;
 
 pub use builder::{Partitioner, SubtaskBuilder};
 pub(crate) use capture::split_first;
@@ -122,6 +124,8 @@ pub(crate) struct Subtask {
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
     stopped: bool,
+    /// A source that gives out nothing more, and ends as soon as it may.
+    draining: bool,
     /// A source has nothing before this moment.
     source_wait: Option<Time>,
     watermark: Watermark,
@@ -182,6 +186,7 @@ impl Subtask {
             restored_tokens: LiteMap::new_vec(),
             ended: false,
             stopped: false,
+            draining: false,
             source_wait: None,
             watermark: Watermark::default(),
             first_seen: None,
@@ -211,7 +216,7 @@ impl Subtask {
             return Ok(());
         }
         self.tally.received(&packet);
-        match self.gate.deliver(packet) {
+        match self.gate.deliver(packet, clock.now()) {
             Some((from, barrier)) => self.barrier_arrived(from, barrier, clock, outbox),
             None => Ok(()),
         }
@@ -329,6 +334,14 @@ impl Subtask {
         Ok(())
     }
 
+    /// A source ends where it is; told again, one that has ended says so again.
+    pub(crate) fn drain(&mut self, outbox: &mut Outbox) {
+        self.draining = self.is_source;
+        if self.is_source && self.ended {
+            outbox.reports.push(Report::Finished { subtask: self.id });
+        }
+    }
+
     /// A blocking call came back; false if it was not this subtask's.
     pub(crate) fn answered(
         &mut self,
@@ -367,6 +380,11 @@ impl Subtask {
         self.attempt.plan.edges.get(usize::from(edge)).map(|edge| edge.from)
     }
 
+    /// Its input channels.
+    pub(crate) fn channels(&self) -> impl Iterator<Item = ChannelId> {
+        self.gate.parts().map(|(channel, ..)| channel)
+    }
+
     /// Takes what the checkpoint says besides keyed state. `part` is this subtask's part, if the topology is the same.
     pub(crate) fn restore(&mut self, restored: RestoredPart) {
         let RestoredPart { checkpoint, splits, channels, finished, tokens } = restored;
@@ -391,14 +409,16 @@ impl Subtask {
         for table in &self.tables {
             let mut table = table.borrow_mut();
             let operator = &table.declaration().name.operator;
-            // Under another name there is nothing to build an increment on: the first part is full.
+            // Under another name, or on other workers, there is nothing to build an increment on: the first part is full.
             let same_name = |restore: &&Restore| stored_operator(&self.attempt, restore, operator) == operator;
-            let restored = self.attempt.restore.as_ref().filter(same_name).map(|restore| restore.checkpoint);
+            let restored =
+                self.attempt.restore.as_ref().filter(same_name).filter(|_| self.attempt.rescaled_from().is_none());
+            let restored = restored.map(|restore| restore.checkpoint);
             table.start(restored);
         }
         if let Some(claim) = self.attempt.claim.filter(|_| self.id.index == 0) {
-            let is_restored = self.attempt.restore.is_some();
-            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored));
+            let is_restored = self.attempt.restore.as_ref().is_some_and(|restore| restore.own);
+            self.sinks.iter_mut().for_each(|sink| sink.claim(claim, is_restored, &self.attempt.adopted));
         }
     }
 

@@ -278,6 +278,12 @@ impl Worker {
                 self.segments.resolved(id, outbox);
                 self.subtasks.iter_mut().try_for_each(|subtask| subtask.resolved(id, completed, clock, outbox))
             }
+            // Not before the sources stand where they are to end: the order comes again.
+            Order::Drain if self.opened => {
+                self.subtasks.iter_mut().for_each(|subtask| subtask.drain(outbox));
+                Ok(())
+            }
+            Order::Drain => Ok(()),
             Order::Locate(id) => {
                 let standings = self.subtasks.iter().map(|subtask| subtask.standing(id, clock.now())).collect();
                 outbox.reports.push(Report::Located { id, standings });

@@ -77,6 +77,7 @@ fn further_attempt(
         restored_from: Some(newest.id),
         next_id,
         began: None,
+        savepoint: None,
     };
     create(storage, layout::slot(Slot(attempt.0)), LogEntry::Start(start).encode().into());
     let mut recorded = Vec::new();
@@ -134,8 +135,7 @@ fn compare(storage: &Storage, recorded: &[CheckpointEntry]) -> Checked {
             continue;
         };
         let chain = Chain::read(storage, &entry).ok();
-        let is_savepoint = chain.as_ref().is_some_and(|chain| chain.top().kind == Kind::Savepoint);
-        if is_savepoint || recorded.contains(&entry) {
+        if recorded.contains(&entry) {
             needed.insert(layout::slot(slot));
             needed.extend(chain.iter().flat_map(Chain::paths));
         }

@@ -49,6 +49,8 @@ pub struct Summary {
     pub processes: u64,
     /// Attempts started.
     pub attempts: u64,
+    /// Those of them that restored a checkpoint of another number of workers.
+    pub rescaled: u64,
     /// Processes that went on after another one had taken the job.
     pub zombies: u64,
     /// Simulated time.
@@ -105,6 +107,7 @@ pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
         in_flight: 0,
         processes: 0,
         attempts: 0,
+        rescaled: 0,
         zombies: 0,
         lasted: Duration::ZERO,
     })
@@ -125,6 +128,7 @@ pub fn run_seeds(
         summary.in_flight += ran.in_flight;
         summary.processes += ran.processes as u64;
         summary.attempts += ran.attempts;
+        summary.rescaled += ran.rescaled;
         summary.zombies += ran.zombies;
         summary.simulated += ran.lasted;
         for (pair, hits) in ran.coverage {

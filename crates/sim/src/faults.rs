@@ -154,6 +154,7 @@ pub fn order_name(order: &Order) -> &'static str {
         Order::Open => "order-open",
         Order::Trigger(_) => "order-trigger",
         Order::Resolved { .. } => "order-resolved",
+        Order::Drain => "order-drain",
         Order::Locate(_) => "order-locate",
         Order::Close => "order-close",
     }

@@ -2,7 +2,8 @@
 //!
 //! - I1 (nothing behind a barrier influences the cut before it) is asserted by the gate at each cut, and seen by I2 as well.
 //! - The second half of I8 (what nobody needs goes in the end) is checked after the end, by [`crate::aftermath`].
-//! - I12 to I14 belong to event time, changes of the number of workers, and loops.
+//! - I13 (another number of workers changes nothing) is what I2, I6 and I11 say when each process has another number.
+//! - I12 and I14 belong to event time and loops.
 
 mod i02_exact_state;
 mod i03_stopped_world;

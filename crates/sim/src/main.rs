@@ -111,19 +111,20 @@ fn plain(args: &Args, summary: &Summary) -> ExitCode {
             summary.coverage.iter().map(|((kind, fault), hits)| (format!("{kind} x {fault}"), serde_json::json!(hits)));
         let line = serde_json::json!({
             "event": "summary", "seeds": summary.seeds, "failures": summary.failures.len(), "never_hit": missed,
-            "checkpoints": summary.recorded, "with_records_in_flight": summary.in_flight, "processes": summary.processes, "attempts": summary.attempts, "zombies": summary.zombies,
+            "checkpoints": summary.recorded, "with_records_in_flight": summary.in_flight, "processes": summary.processes, "attempts": summary.attempts, "rescaled": summary.rescaled, "zombies": summary.zombies,
             "simulated_s": summary.simulated.as_secs_f64(), "hits": pairs.collect::<serde_json::Map<_, _>>(),
         });
         println!("{line}");
     } else {
         println!(
-            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} zombies, {} attempts, {} checkpoints ({} with records in flight), {} faults",
+            "{} seeds, {} failed; {:.0} s simulated, {} processes, {} zombies, {} attempts ({} rescaled), {} checkpoints ({} with records in flight), {} faults",
             summary.seeds,
             summary.failures.len(),
             summary.simulated.as_secs_f64(),
             summary.processes,
             summary.zombies,
             summary.attempts,
+            summary.rescaled,
             summary.recorded,
             summary.in_flight,
             summary.coverage.values().sum::<u64>()

@@ -62,6 +62,8 @@ mutations! {
     PartsOutliveBarrier = "parts-outlive-barrier",
     /// Restored timers do not fire.
     TimersAsleep = "timers-asleep",
+    /// With another number of workers each takes the key groups that its index had before.
+    GroupsLeftBehind = "groups-left-behind",
 }
 
 impl Mutation {
@@ -86,6 +88,7 @@ impl Mutation {
             Mutation::TokensScattered => Some(inner::Mutation::TokensScattered),
             Mutation::PartsOutliveBarrier => Some(inner::Mutation::PartsOutliveBarrier),
             Mutation::TimersAsleep => Some(inner::Mutation::TimersAsleep),
+            Mutation::GroupsLeftBehind => Some(inner::Mutation::GroupsLeftBehind),
             _ => None,
         }
     }

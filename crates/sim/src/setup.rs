@@ -16,6 +16,9 @@ use std::time::Duration;
 /// When all runs begin.
 pub const BEGIN: Time = Time(1_000_000_000);
 
+/// Sets what is drawn about numbers of workers apart from all else.
+const RESCALES: u64 = 0x2E5C_A1E5;
+
 /// Sets what is drawn about unaligned checkpoints apart from all else.
 const UNALIGNED: u64 = 0x0F11008E;
 
@@ -27,8 +30,11 @@ pub struct Setup {
     pub mutation: Option<Mutation>,
     /// The job.
     pub job: Arc<Job>,
-    /// How many workers.
+    /// How many workers, unless each process has another number.
     pub workers: u16,
+    /// Each process is told how many workers it has, or nothing. Only where no record is ever in flight in a checkpoint, for that
+    /// cannot be restored then; and where what comes out does not depend on the number of workers.
+    pub rescales: Option<Random>,
     /// The modes that the run's checkpoints are taken in.
     pub modes: Vec<Mode>,
     /// How every process runs the job.
@@ -82,13 +88,31 @@ impl Setup {
         let ends_in_trouble = seed.is_multiple_of(4) || of_the_end;
         let trouble = Duration::from_millis(if ends_in_trouble { 30_000 } else { 800 + random.below(4_000) });
         let heal_at = BEGIN.after(trouble);
-        Setup { seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
+        let in_flight = modes.iter().any(|mode| mode.acts_on_arrival());
+        // Broken rules are looked for in the runs in which they were noticed first.
+        let rescales = !in_flight
+            && job.shape != Shape::Broadcast
+            && mutation.is_none_or(|mutation| mutation == Mutation::GroupsLeftBehind);
+        let rescales = rescales.then(|| Random::new(seed ^ RESCALES));
+        Setup { rescales, seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
     }
 
     /// Whether the file system fails all the time: so that workers fail, and say so.
     #[must_use]
     pub fn has_bad_disk(&self) -> bool {
         self.faults.favourite().0 == "failed"
+    }
+
+    /// How a process that begins now runs the job.
+    pub fn settings_of_a_process(&mut self) -> JobSettings {
+        let mut settings = self.settings.clone();
+        if let Some(random) = &mut self.rescales {
+            let most = u64::from(KEY_GROUPS).min(5);
+            let workers = 1 + u16::try_from(random.below(most)).expect("a small number");
+            settings.workers = Some(workers).filter(|_| !random.one_in(4));
+            settings.default_workers = workers;
+        }
+        settings
     }
 
     /// Whether no checkpoint of the run is taken without alignment.

@@ -75,6 +75,8 @@ pub struct Ran {
     pub processes: usize,
     /// Attempts whose workers were started.
     pub attempts: u64,
+    /// Those of them that restored a checkpoint of another number of workers.
+    pub rescaled: u64,
     /// Processes that went on after another one had taken the job.
     pub zombies: u64,
     /// Simulated time.
@@ -102,6 +104,7 @@ pub struct World {
     busy: BTreeMap<String, Time>,
     stage: Stage,
     attempts: u64,
+    rescaled: u64,
     zombies: u64,
     digest: u64,
     /// When the clock last moved on, and how much happened since.
@@ -142,6 +145,7 @@ impl World {
             busy: BTreeMap::new(),
             stage: Stage::Going,
             attempts: 0,
+            rescaled: 0,
             zombies: 0,
             digest: 0,
             at_once: (BEGIN, 0),
@@ -176,6 +180,7 @@ impl World {
             in_flight: self.ledger.in_flight,
             processes: self.processes.len(),
             attempts: self.attempts,
+            rescaled: self.rescaled,
             zombies: self.zombies,
             lasted: self.clock.now().since(BEGIN),
         }
@@ -303,7 +308,7 @@ impl World {
             heartbeats: Heartbeats::default(),
         };
         let entropy = Box::new(move || random.draw());
-        let settings = self.setup.settings.clone();
+        let settings = self.setup.settings_of_a_process();
         let manager = JobManager::new(settings, self.plan.clone(), outside, entropy);
         self.processes.push(Process::new(manager));
         self.manage(self.processes.len() - 1, ManagerEvent::Begin)
@@ -356,6 +361,7 @@ impl World {
             self.agenda.at(moment, Happening::AttemptEnded(process, attempt, None));
         }
         if let Some(attempt) = out.start {
+            self.rescaled += u64::from(attempt.rescaled_from().is_some());
             self.start(process, &attempt);
         }
         for (worker, mail) in out.mail {

@@ -46,4 +46,5 @@ noticed! {
     tokens_of_one_writer_with_several_owners_are_noticed: TokensScattered,
     parts_that_outlive_a_barrier_are_noticed: PartsOutliveBarrier,
     restored_timers_that_sleep_are_noticed: TimersAsleep,
+    key_groups_that_a_restore_by_other_workers_leaves_behind_are_noticed: GroupsLeftBehind,
 }

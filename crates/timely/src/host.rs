@@ -156,6 +156,9 @@ fn run_all(seats: Vec<Seat>, is_encoding: bool, fate: &Arc<Fate>) {
 fn run_worker(seat: Seat, allocator: Allocator) {
     panics::be_quiet();
     let (index, fate) = (seat.index, seat.fate.clone());
+    // At the level of errors, so that whatever is logged from here names its place.
+    let (job, attempt) = (seat.attempt.plan.job.as_str(), seat.attempt.id.0);
+    let _in = tracing::error_span!(target: "flott", "worker", job, attempt, worker = index).entered();
     if let Err(error) = panics::guard(index, || run_dataflow(seat, allocator)) {
         // Nobody may wait for a worker that is gone.
         fate.fail(error);

@@ -28,6 +28,7 @@ fn foreign_start() -> LogEntry {
         restored_from: None,
         next_id: CheckpointId(5),
         began: Some(Incarnation { id: 1, key_seed: 1, key_groups: 1 }),
+        savepoint: None,
     })
 }
 

@@ -23,6 +23,7 @@ impl Log {
             restored_from: from.map(CheckpointId),
             next_id: CheckpointId(next),
             began: began.then_some(incarnation),
+            savepoint: None,
         };
         self.0.insert(Slot(slot), Ok(LogEntry::Start(start)));
         self
@@ -293,4 +294,42 @@ fn a_storage_that_does_not_answer_ends_the_contest() {
     let failed = contest.on(ContestEvent::StorageFailed("no route to host".to_owned()));
     assert_eq!(failed, ContestAction::Failed(ContestError::Storage("no route to host".to_owned())));
     assert_eq!(contest.on(ContestEvent::Agreed), ContestAction::Failed(ContestError::OutOfOrder));
+}
+
+fn elsewhere() -> Elsewhere {
+    let savepoint = Savepoint {
+        location: "/shelf/one".to_owned(),
+        id: CheckpointId(40),
+        attempt: AttemptId(7),
+        checksum: 3,
+        claim: true,
+    };
+    Elsewhere { savepoint, incarnation: Incarnation { id: 77, key_seed: 8, key_groups: 32 } }
+}
+
+#[test]
+fn a_savepoint_begins_an_incarnation_with_its_own_key_seed_and_ids_above_its_own() {
+    for mut log in [Log::default(), running()] {
+        let claim = log.run(Restore::Savepoint(Box::new(elsewhere()))).expect("the caller agrees");
+        let began = Incarnation { id: FRESH.id, key_seed: 8, key_groups: 32 };
+        assert_eq!((claim.start.began, claim.incarnation), (Some(began), began));
+        assert_eq!((claim.start.restored_from, claim.next_id()), (None, CheckpointId(41)));
+        assert_eq!(claim.start.savepoint, Some(elsewhere().savepoint));
+        assert!(claim.begins() && claim.first_is_full && claim.restore.is_none());
+    }
+}
+
+#[test]
+fn the_head_says_that_a_savepoint_is_restored_until_a_checkpoint_is_recorded() {
+    let mut log = running();
+    log.run(Restore::Savepoint(Box::new(elsewhere()))).expect("the caller agrees");
+    let again = log.run(Restore::Latest).expect("nobody contends");
+    assert_eq!((again.start.savepoint.clone(), again.start.began), (Some(elsewhere().savepoint), None));
+    assert!(again.first_is_full && again.incarnation.key_seed == 8);
+    let mut later = log.clone().checkpoint(6, 5, 41, None);
+    let later = later.run(Restore::Latest).expect("nobody contends");
+    assert_eq!((later.start.savepoint, later.start.restored_from), (None, Some(CheckpointId(41))));
+    // Whoever wants to start over gets that.
+    let over = log.run(Restore::None).expect("the caller agrees");
+    assert_eq!((over.start.savepoint, over.incarnation), (None, FRESH));
 }

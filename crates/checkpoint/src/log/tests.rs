@@ -11,6 +11,7 @@ fn start() -> LogEntry {
         restored_from: Some(CheckpointId(41)),
         next_id: CheckpointId(42),
         began: Some(Incarnation { id: 1, key_seed: 0xfeed_0000_0000_beef, key_groups: 128 }),
+        savepoint: None,
     })
 }
 
@@ -36,6 +37,7 @@ prop_compose! {
             restored_from: from.map(CheckpointId),
             next_id: CheckpointId(next),
             began: began.map(|(id, key_seed, key_groups)| Incarnation { id, key_seed, key_groups }),
+            savepoint: None,
         })
     }
 }

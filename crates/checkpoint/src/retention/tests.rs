@@ -83,12 +83,14 @@ fn an_abandoned_branch_goes_after_the_first_checkpoint_of_the_new_one_and_not_be
 }
 
 #[test]
-fn savepoints_never_go_and_do_not_count() {
+fn savepoints_stay_as_long_as_their_line_or_a_pin_and_do_not_use_up_its_number() {
     let mut recorded = line(1..=5);
     for known in recorded.iter_mut().filter(|known| [1, 5].contains(&known.id.0)) {
         known.savepoint = true;
     }
-    assert_eq!(gone(&recorded, &in_use(5, 2)), [2]);
+    assert_eq!(gone(&recorded, &in_use(5, 2)), [1, 2], "5 does not count, and 1 is copied");
+    let copied = InUse { pins: BTreeSet::from([CheckpointId(1)]), ..in_use(5, 2) };
+    assert_eq!(gone(&recorded, &copied), [2], "1 is being copied");
 }
 
 #[test]

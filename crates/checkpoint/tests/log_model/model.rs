@@ -75,7 +75,7 @@ pub(crate) struct LogModel {
     pub(crate) coverage: Arc<Coverage>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// A process begins and lists the log.
     Begin(usize, Restore),

@@ -63,6 +63,9 @@ fn begun(
     });
     if let (Some(checkpoint), Some(fields)) = (restored, event.as_object_mut()) {
         fields.insert("checkpoint".to_owned(), json!(checkpoint));
+        if let Some(before) = status.rescaled_from {
+            fields.insert("rescaled_from".to_owned(), json!(before));
+        }
     }
     event
 }

@@ -39,7 +39,11 @@ fn every_flag_arrives() {
         "--allow-unclaimed-state",
         "--overwrite",
         "--stop-timeout=5s",
+        "--longest-restart-delay=2s",
+        "--hot-keys",
         "--work-dir=w",
+        "--claim",
+        "--dry-run",
         "--json",
         "--metrics=127.0.0.1:0",
     ]);
@@ -48,17 +52,24 @@ fn every_flag_arrives() {
         checkpoint_dir: Some("ck".to_owned()),
         checkpoint_mode: Some(Mode::StopTheWorld),
         alignment_timeout: Some(Duration::from_millis(1_500)),
+        // The program alone sets it.
         checkpoint_interval: Some(Duration::from_millis(250)),
-        restore: Some(Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore: Some(flott_checkpoint::Restore::Id(flott_checkpoint::CheckpointId(7))),
+        restore_from: None,
+        claim: Some(true),
+        dry_run: Some(true),
         require: Some(Guarantee::ExactlyOnce),
         no_fallback: Some(true),
         allow_duplicates: Some(true),
         allow_unclaimed_state: Some(true),
         overwrite: Some(true),
         stop_timeout: Some(Duration::from_secs(5)),
+        longest_restart_delay: Some(Duration::from_secs(2)),
+        hot_keys: Some(true),
         work_dir: Some("w".into()),
         json: Some(true),
         metrics: Some("127.0.0.1:0".to_owned()),
+        credit_window: None,
     };
     assert_eq!(all, expected);
 }
@@ -88,6 +99,8 @@ fn zero_and_absurd_options_are_refused_with_a_reason() {
         ("--require=at-most-once", "exactly-once"),
         ("--stop-timeout=0s", "final checkpoint"),
         ("--stop-timeout=900years", "year"),
+        ("--longest-restart-delay=0s", "busy"),
+        ("--longest-restart-delay=900years", "year"),
     ];
     for (flag, reason) in cases {
         let error = parsed(&[flag]).unwrap_err();

@@ -38,7 +38,7 @@ pub fn ask(job: &str, request: &Request) -> Result<Value> {
 }
 
 fn exchange(stream: UnixStream, request: &Request) -> std::io::Result<Vec<u8>> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout((!request.is_long()).then_some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');

@@ -7,8 +7,8 @@ use flott_checkpoint::{CheckpointId, Kind, LogEntry};
 use flott_runtime::control::Report;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::io::files::OsFiles;
-use flott_runtime::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
-use flott_runtime::layout::{Name, parse};
+use flott_runtime::io::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile, is_elsewhere};
+use flott_runtime::layout::{Name, SAVEPOINT, UNFINISHED, parse};
 use flott_runtime::manifest::Manifest;
 use flott_runtime::testing::CrashPoint as Point;
 use rustix::process::{Signal, getpid, kill_process};
@@ -24,6 +24,30 @@ enum Wish {
     At(Point),
     /// Before the n-th request to the storage, counted from 1.
     Step(u64),
+    /// While a savepoint is being copied.
+    Savepoint(Copying),
+}
+
+/// The moments of a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Copying {
+    /// Its first segment is about to become visible.
+    BeforeBlob,
+    /// All segments are there.
+    BeforeManifest,
+    /// The manifest is.
+    BeforeEntry,
+    /// It is complete; nobody was told.
+    AfterEntry,
+}
+
+impl Copying {
+    const ALL: [(&'static str, Copying); 4] = [
+        ("BeforeSavepointBlob", Copying::BeforeBlob),
+        ("BeforeSavepointManifest", Copying::BeforeManifest),
+        ("BeforeSavepointEntry", Copying::BeforeEntry),
+        ("AfterSavepointEntry", Copying::AfterEntry),
+    ];
 }
 
 impl FromStr for Wish {
@@ -33,10 +57,14 @@ impl FromStr for Wish {
         if let Some(point) = Point::ALL.iter().find(|point| point.name() == text) {
             return Ok(Wish::At(*point));
         }
+        if let Some((_, copying)) = Copying::ALL.iter().find(|(name, _)| *name == text) {
+            return Ok(Wish::Savepoint(*copying));
+        }
         let step =
             text.strip_prefix("Step(").and_then(|rest| rest.strip_suffix(')')).and_then(|step| step.parse().ok());
         step.map(Wish::Step).ok_or_else(|| {
-            let known: Vec<&str> = Point::ALL.iter().map(|point| point.name()).collect();
+            let copying = Copying::ALL.iter().map(|(name, _)| *name);
+            let known: Vec<&str> = Point::ALL.iter().map(|point| point.name()).chain(copying).collect();
             Error::refused(format!("`{text}` is no crash point; known are {} and Step(n)", known.join(", ")))
         })
     }
@@ -95,7 +123,7 @@ impl Crash {
                 }
                 _ => {}
             },
-            StorageRequest::Read { path, .. } if matches!(parse(path), Some(Name::Segment { .. })) => {
+            StorageRequest::Read { path, .. } if is_segment(path) => {
                 self.reached(Point::DuringRestore);
             }
             StorageRequest::Delete { path } if !matches!(parse(path), Some(Name::History(..)) | None) => {
@@ -126,6 +154,27 @@ impl Crash {
         }
     }
 
+    /// A request to the storage of a savepoint.
+    pub(super) fn before_copying(&self, request: &StorageRequest) {
+        match request {
+            StorageRequest::Finish { .. } => self.come_to(Wish::Savepoint(Copying::BeforeBlob)),
+            StorageRequest::Create { path, .. } if path == SAVEPOINT => {
+                self.come_to(Wish::Savepoint(Copying::BeforeEntry));
+            }
+            StorageRequest::Create { path, .. } if path != UNFINISHED => {
+                self.come_to(Wish::Savepoint(Copying::BeforeManifest));
+            }
+            _ => {}
+        }
+    }
+
+    /// The storage of a savepoint has answered.
+    pub(super) fn after_copying(&self, request: &StorageRequest) {
+        if matches!(request, StorageRequest::Create { path, .. } if path == SAVEPOINT) {
+            self.come_to(Wish::Savepoint(Copying::AfterEntry));
+        }
+    }
+
     pub(super) fn before_report(&self, report: &Report) {
         if matches!(report, Report::Acked { .. }) {
             self.reached(Point::BeforeAck);
@@ -146,6 +195,11 @@ fn is_pending(signal: Signal) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     u32::try_from(signal.as_raw() - 1).is_ok_and(|bit| mask.checked_shr(bit).unwrap_or(0) & 1 != 0)
+}
+
+fn is_segment(path: &str) -> bool {
+    let path = is_elsewhere(path).map_or(path, |(_, path)| path);
+    matches!(parse(path), Some(Name::Segment { .. }))
 }
 
 fn is_start(bytes: &[u8]) -> bool {

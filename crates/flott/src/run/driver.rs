@@ -22,6 +22,7 @@ use flott_runtime::worker::Mail;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tracing::Span;
 
 /// What hears of a run.
 pub(crate) trait Listen: Send {
@@ -31,20 +32,23 @@ pub(crate) trait Listen: Send {
     fn on_end(&mut self, result: &Result<Report>);
 }
 
-/// Hears of everything and says only what is wrong, to the program's own log.
-pub(crate) struct Quiet;
+/// Hears of everything and says only what is wrong, to the program's own log. Holds the job's name.
+pub(crate) struct Quiet(pub(crate) String);
 
 impl Listen for Quiet {
     fn on_event(&mut self, _: Time, event: &JobEvent, _: &Status) {
+        let job = self.0.as_str();
         match event {
-            JobEvent::Warning(warning) => tracing::warn!(target: "flott", "{warning}"),
+            JobEvent::Warning(warning) => tracing::warn!(target: "flott", job, "{warning}"),
             JobEvent::Aborted { id, reason } => {
-                tracing::warn!(target: "flott", "checkpoint {id} was given up: {reason}")
+                tracing::warn!(target: "flott", job, checkpoint = id.0, "checkpoint {id} was given up: {reason}")
             }
             JobEvent::Delayed(whereabouts) => delayed_lines(whereabouts).iter().for_each(|line| {
-                tracing::warn!(target: "flott", "{line}");
+                tracing::warn!(target: "flott", job, checkpoint = whereabouts.id.0, "{line}");
             }),
-            JobEvent::Restart { error, .. } => tracing::warn!(target: "flott", "the job restarts: {error}"),
+            JobEvent::Restart { error, restarts, .. } => {
+                tracing::warn!(target: "flott", job, restarts, "the job restarts: {error}")
+            }
             _ => {}
         }
     }
@@ -52,17 +56,37 @@ impl Listen for Quiet {
     fn on_end(&mut self, _: &Result<Report>) {}
 }
 
+/// What happens to a job, for whoever listens by `tracing`; the console has its own words for it.
+fn trace(attempt: &Span, job: &str, event: &JobEvent) {
+    match event {
+        JobEvent::Completed { id, mode, bytes, duration, .. } => {
+            let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+            tracing::debug!(target: "flott", parent: attempt, job, checkpoint = id.0, %mode, bytes, millis, "completed");
+        }
+        JobEvent::Restart { restarts, delay, error } => {
+            let restart = tracing::info_span!(target: "flott", "restart", job, restarts, ?delay);
+            tracing::debug!(target: "flott", parent: &restart, "the attempt failed: {error}");
+        }
+        _ => {}
+    }
+}
+
 /// What hears of a run, boxed.
 pub(crate) type Listener = Box<dyn Listen>;
 
 pub(super) struct Driver {
+    pub(super) job: String,
     pub(super) manager: JobManager,
+    /// The directory to begin from, and whether its output is claimed.
+    pub(super) restore_from: Option<(String, bool)>,
     pub(super) inbox: UnboundedReceiver<ManagerEvent>,
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
     pub(super) store: Store,
     pub(super) clock: SystemClock,
     pub(super) running: Option<RunningAttempt>,
+    /// Open as long as an attempt runs.
+    pub(super) attempt: Span,
     pub(super) wake_at: Option<Time>,
     pub(super) watch: Watch,
     pub(super) heartbeats: Heartbeats,
@@ -85,13 +109,14 @@ impl Driver {
     /// Runs the job to its end.
     pub(super) async fn drive(mut self) {
         let _last_word = LastWord(Arc::clone(&self.shared));
-        let outcome = match self.store.probe().await {
+        let outcome = match self.prepare().await {
             Ok(()) => self.run().await,
             Err(error) => Outcome::Failed(error),
         };
         if let Some(running) = self.running.take() {
             running.stop();
         }
+        self.last_savepoints(&outcome).await;
         if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {
             let warning = "output that nobody has read is not printed any more".to_owned();
             self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
@@ -100,6 +125,38 @@ impl Driver {
         let told = self.teller.end(self.shared.preview(&outcome));
         let _ = read_out(&outcome, self.patience, told).await;
         let _ = self.shared.finish(outcome);
+    }
+
+    /// What may refuse the job before it begins.
+    async fn prepare(&mut self) -> Result<()> {
+        self.store.probe().await?;
+        if let Some((location, claim)) = self.restore_from.take() {
+            let (elsewhere, _) = super::savepoint::find(&location, claim).await?;
+            self.manager.begin_with(elsewhere);
+        }
+        Ok(())
+    }
+
+    /// Copies the final checkpoint for whoever stopped the job with a savepoint, and lets other copies come to their end.
+    async fn last_savepoints(&mut self, outcome: &Outcome) {
+        let last = match outcome {
+            Outcome::Finished { checkpoint, .. } | Outcome::Stopped { checkpoint } => *checkpoint,
+            Outcome::Cancelled | Outcome::Failed(_) => None,
+        };
+        for (target, asking) in self.shared.take_last() {
+            let written = match last {
+                Some(id) => target.write(&self.store, id).await,
+                None => Err(target.give_back("the job ended without a final checkpoint").await),
+            };
+            if let Err(error) = &written {
+                let warning = format!("the job has ended, and no savepoint was written: {error}");
+                self.teller.tell(self.clock.now(), JobEvent::Warning(warning), self.shared.status());
+            }
+            // Whoever does not wait any more does not care.
+            let _ = asking.send(written);
+        }
+        self.shared.refuse_all(outcome);
+        let _ = read_out(outcome, self.patience, self.shared.at_rest()).await;
     }
 
     async fn run(&mut self) -> Outcome {
@@ -142,7 +199,8 @@ impl Driver {
     async fn handle(&mut self, event: ManagerEvent) -> Option<Outcome> {
         let now = self.clock.now();
         match &event {
-            ManagerEvent::Command(Command::Stop) => {
+            ManagerEvent::Command(Command::EndWithSavepoint { drain: true }) => self.shared.on_stop(),
+            ManagerEvent::Command(Command::Stop | Command::EndWithSavepoint { drain: false }) => {
                 self.watch.on_stop(now);
                 self.shared.on_stop();
             }
@@ -153,6 +211,7 @@ impl Driver {
                     let _ = tokio::task::spawn_blocking(move || running.join()).await;
                 }
                 self.forget(*attempt);
+                self.attempt = Span::none();
             }
             _ => {}
         }
@@ -181,6 +240,7 @@ impl Driver {
     fn obey(&mut self, now: Time, outbox: ManagerOutbox) -> Option<Outcome> {
         self.wake_at = outbox.wake_at.or(self.wake_at);
         for event in outbox.events {
+            trace(&self.attempt, &self.job, &event);
             let status = self.shared.on_event(&event);
             self.teller.tell(now, event, status);
         }
@@ -197,6 +257,8 @@ impl Driver {
         }
         if let Some(attempt) = outbox.start {
             self.ports.begin(attempt.id);
+            let (job, workers) = (attempt.plan.job.as_str(), attempt.workers);
+            self.attempt = tracing::info_span!(target: "flott", "attempt", job, attempt = attempt.id.0, workers);
             self.sweep(attempt.id);
             let ports: HostPorts = Arc::clone(&self.ports) as HostPorts;
             self.running = Some(self.host.start(attempt, ports));

@@ -9,7 +9,7 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::clock::SystemClock;
 use flott_runtime::io::net::listen;
-use flott_runtime::meter::Reading;
+use flott_runtime::meter::{Hot, Reading};
 use flott_runtime::plan::Plan;
 use flott_runtime::time::{Clock, Time};
 use litemap::LiteMap;
@@ -120,7 +120,10 @@ async fn answer(mut client: TcpStream, numbers: &Numbers) -> std::io::Result<()>
 impl Numbers {
     fn text(&self) -> String {
         let names: Vec<&str> = self.plan.vertices.iter().map(|vertex| vertex.name.as_str()).collect();
-        exposition(&self.plan.job, &names, &self.heartbeats.meters(), &self.shared.status(), self.clock.now())
+        let (meters, status) = (self.heartbeats.meters(), self.shared.status());
+        let mut text = exposition(&self.plan.job, &names, &meters, &status, self.clock.now());
+        hot_keys(&mut text, &self.plan.job, &self.heartbeats.hot());
+        text
     }
 }
 
@@ -147,6 +150,34 @@ const OF_SUBTASKS: [OfSubtask; 10] = [
         r.watermark.map(|at| seconds(now.0) - count_signed(at) / 1_000.0)
     }),
 ];
+
+/// A gauge of hot keys: its name, what it is, and its value.
+type OfHotKeys = (&'static str, &'static str, fn(&Hot) -> f64);
+
+/// Two gauges for each subtask with keys. The keys themselves are in `flott status --json`: as labels they would be without
+/// number.
+fn hot_keys(text: &mut String, job: &str, hot: &[LiteMap<u16, Hot>]) {
+    let job = label(job);
+    let gauges: [OfHotKeys; 2] = [
+        ("hottest_key_share", "share of the records that the heaviest key has at least, by samples", |hot| {
+            hot.keys.first().map_or(0.0, |(_, share)| *share)
+        }),
+        (
+            "hot_keys_share",
+            "share of the records that all keys with a hundredth or more have at least, by samples",
+            |hot| hot.keys.iter().map(|(_, share)| share).sum(),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        head(text, name, "gauge", help);
+        for (worker, hot) in hot.iter().enumerate().flat_map(|(worker, hot)| hot.values().map(move |hot| (worker, hot)))
+        {
+            let (operator, value) = (label(&hot.operator), value(hot));
+            let _ =
+                writeln!(text, "flott_{name}{{job=\"{job}\",operator=\"{operator}\",subtask=\"{worker}\"}} {value}");
+        }
+    }
+}
 
 /// The text format of Prometheus, version 0.0.4.
 fn exposition(job: &str, vertices: &[&str], meters: &[LiteMap<u16, Reading>], status: &Status, now: Time) -> String {

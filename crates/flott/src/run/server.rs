@@ -7,7 +7,7 @@ use crate::handle::Commands;
 use crate::remote::{LONGEST_REQUEST, Request, refusal, status_answer};
 use crate::settings::{parse_interval, parse_mode};
 use flott_runtime::error::{Error, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -62,7 +62,13 @@ async fn talk(mut client: UnixStream, job: &str, commands: &Commands) {
             _ => return,
         }
         let is_whole = line.last() == Some(&b'\n');
+        let _busy;
         let said = match Request::parse(line.trim_ascii()) {
+            Ok(Request::Savepoint { directory, stop, drain }) => {
+                // A job that ends with a savepoint says so before it is gone.
+                _busy = commands.busy().await;
+                savepoint(&directory, stop, drain, commands).await
+            }
             Ok(request) => obey(request, job, commands).await,
             Err(error) => Err(error),
         };
@@ -76,7 +82,7 @@ async fn talk(mut client: UnixStream, job: &str, commands: &Commands) {
 
 async fn obey(request: Request, job: &str, commands: &Commands) -> Result<Value> {
     match request {
-        Request::Status {} => {}
+        Request::Status {} | Request::Savepoint { .. } => {}
         Request::Set { checkpoint_mode: None, checkpoint_interval: None } => {
             return Err(Error::refused("nothing is to be set: name a mode, an interval, or both"));
         }
@@ -90,6 +96,20 @@ async fn obey(request: Request, job: &str, commands: &Commands) -> Result<Value>
     // Workers that hang are named after a second; a driver that does is no reason to hang too.
     let pending = timeout(PATIENCE, commands.locate()).await.ok().flatten();
     Ok(status_answer(job, &commands.status(), pending.as_deref()))
+}
+
+async fn savepoint(directory: &str, stop: bool, drain: bool, commands: &Commands) -> Result<Value> {
+    if !directory.starts_with('/') && !directory.contains("://") {
+        return Err(Error::refused(format!(
+            "`{directory}` is no absolute path: the job runs in a directory of its own"
+        )));
+    }
+    let taken = match (stop, drain) {
+        (true, drain) => commands.end_with_savepoint(directory, drain).await?,
+        (false, false) => commands.take_savepoint(directory).await?,
+        (false, true) => return Err(Error::refused("a job is drained only to be stopped: add --stop")),
+    };
+    Ok(json!({"path": taken.path, "checkpoint": taken.checkpoint, "bytes": taken.bytes, "stopped": stop}))
 }
 
 /// Waits until a change shows, or somebody else has made another.

@@ -1,18 +1,20 @@
 //! What is known about a run while it goes on, and when it is over.
 
 use super::outlook::Outlook;
+use super::savepoint::{Taken, Target};
 use flott_checkpoint::{AttemptId, CheckpointId, Dropped, Guarantee, Mode, RequestId};
 use flott_runtime::error::{Error, Result};
+use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::history::Phases;
 use flott_runtime::job_manager::{JobEvent, Located, Outcome};
+use flott_runtime::meter::Hot;
 use flott_runtime::operator::try_map::Skipped;
 use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, oneshot};
 
 /// How a job stands.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +26,8 @@ pub struct Status {
     pub attempt: Option<AttemptId>,
     /// Workers of that attempt.
     pub workers: u16,
+    /// How many workers took the checkpoint that it restored, if that was another number.
+    pub rescaled_from: Option<u16>,
     /// The checkpoint it was restored from.
     pub restored: Option<CheckpointId>,
     /// Restarts in this process.
@@ -49,6 +53,23 @@ pub struct Status {
     /// What the job promises now: what is left if it crashes at this moment. Less than its mode would give, if it was
     /// restored from less, or if there was a lesser mode since the last exact checkpoint.
     pub guarantee: Option<Guarantee>,
+    /// With `hot_keys`: the heaviest keys of each subtask with keys: those that have at least a hundredth of its records, heaviest first, by
+    /// samples of the last million or so. Not of operators with two inputs, and not of folds in parts.
+    pub hot_keys: Vec<HotKey>,
+}
+
+/// A key that has many of the records of its subtask.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HotKey {
+    /// The operator.
+    pub operator: String,
+    /// The worker whose subtask has the key.
+    pub subtask: u16,
+    /// The key: text as it is, anything else as JSON; cut after 100 characters.
+    pub key: String,
+    /// The share of the subtask's records that it has at least, 0 to 1.
+    pub share: f64,
 }
 
 /// What a job is doing.
@@ -126,6 +147,10 @@ pub(crate) struct Shared {
     over: Condvar,
     skipped: Vec<Skipped>,
     dead_letters: Vec<Skipped>,
+    /// Held by those who copy a savepoint: the end waits for them.
+    busy: Arc<RwLock<()>>,
+    /// Whoever knows the heaviest keys, once there is somebody.
+    heartbeats: OnceLock<Heartbeats>,
 }
 
 struct State {
@@ -137,11 +162,25 @@ struct State {
     asking: LiteMap<RequestId, Asking>,
     /// Who wants to know where one is.
     seeking: LiteMap<RequestId, oneshot::Sender<Located>>,
+    /// Who waits for a copy of the final checkpoint.
+    last: Vec<(Target, oneshot::Sender<Result<Taken>>)>,
     requests: u64,
+    /// Nobody gets a checkpoint any more.
+    closing: bool,
 }
 
 /// Where the answer to a request for a checkpoint goes.
-type Asking = Sender<Result<CheckpointId>>;
+pub(crate) type Asking = Box<dyn FnOnce(Result<CheckpointId>) + Send>;
+
+impl State {
+    /// Why nobody gets a checkpoint any more.
+    fn refusal(&self) -> Option<Error> {
+        match &self.result {
+            Some(result) => Some(over(result)),
+            None => self.closing.then(|| Error::failed("no checkpoint was taken: the job is ending")),
+        }
+    }
+}
 
 impl Shared {
     pub(crate) fn new(skipped: Vec<Skipped>, dead_letters: Vec<Skipped>, outlook: Outlook) -> Shared {
@@ -154,9 +193,19 @@ impl Shared {
             ignored: Dropped::default(),
             asking: LiteMap::new_vec(),
             seeking: LiteMap::new_vec(),
+            last: Vec::new(),
             requests: 0,
+            closing: false,
         };
-        Shared { state: Mutex::new(state), over: Condvar::new(), skipped, dead_letters }
+        let heartbeats = OnceLock::new();
+        Shared {
+            state: Mutex::new(state),
+            over: Condvar::new(),
+            skipped,
+            dead_letters,
+            busy: Arc::default(),
+            heartbeats,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -164,7 +213,15 @@ impl Shared {
     }
 
     pub(crate) fn status(&self) -> Status {
-        self.lock().status.clone()
+        let mut status = self.lock().status.clone();
+        status.hot_keys = self.heartbeats.get().map(hot_keys).unwrap_or_default();
+        status
+    }
+
+    /// Where the heaviest keys are known.
+    pub(crate) fn watch(&self, heartbeats: Heartbeats) {
+        // There is one run, and so one set of them.
+        let _ = self.heartbeats.set(heartbeats);
     }
 
     /// Refuses what the job cannot do, before it is asked to.
@@ -177,6 +234,19 @@ impl Shared {
             Some(result) => Err(Error::refused(format!("the job {}", how_it_ended(result)))),
             None => state.outlook.check(mode, interval),
         }
+    }
+
+    /// Refuses savepoints of a job that takes no checkpoints.
+    ///
+    /// # Errors
+    /// If it takes none, or is over.
+    pub(crate) fn check_savepoints(&self) -> Result<()> {
+        self.check(None, None)?;
+        if self.lock().outlook.mode().is_none() {
+            let error = Error::refused("checkpoints are off, so there are no savepoints either");
+            return Err(error.hint("start the job with --checkpoint-dir"));
+        }
+        Ok(())
     }
 
     /// Waits for the end.
@@ -197,20 +267,58 @@ impl Shared {
         waited.unwrap_or_else(PoisonError::into_inner).0.result.clone()
     }
 
-    /// Somebody asks for a checkpoint: the number of the request, and where its answer comes.
+    /// Somebody asks for a checkpoint, and is told how it ended: the number of the request.
     ///
     /// # Errors
     /// If the job is over.
-    pub(crate) fn ask(&self) -> Result<(RequestId, Receiver<Result<CheckpointId>>)> {
+    pub(crate) fn ask(&self, asking: Asking) -> Result<RequestId> {
         let mut state = self.lock();
-        if let Some(result) = &state.result {
-            return Err(over(result));
+        if let Some(error) = state.refusal() {
+            return Err(error);
         }
         state.requests += 1;
         let request = RequestId(state.requests);
-        let (asking, answer) = channel();
         state.asking.insert(request, asking);
-        Ok((request, answer))
+        Ok(request)
+    }
+
+    /// Somebody wants a copy of the final checkpoint.
+    ///
+    /// # Errors
+    /// If the job is over; gives the target back.
+    pub(crate) fn ask_last(&self, target: Target) -> Result<oneshot::Receiver<Result<Taken>>, (Target, Error)> {
+        let mut state = self.lock();
+        if let Some(error) = state.refusal() {
+            return Err((target, error));
+        }
+        let (asking, answer) = oneshot::channel();
+        state.last.push((target, asking));
+        Ok(answer)
+    }
+
+    /// Who wants a copy of the final checkpoint.
+    pub(super) fn take_last(&self) -> Vec<(Target, oneshot::Sender<Result<Taken>>)> {
+        let mut state = self.lock();
+        state.closing = true;
+        std::mem::take(&mut state.last)
+    }
+
+    /// While this lives the end of the job waits: something is being copied, or an answer is on its way.
+    pub(crate) async fn busy(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.busy).read_owned().await
+    }
+
+    /// Nothing is being copied.
+    pub(super) async fn at_rest(&self) {
+        drop(self.busy.write().await);
+    }
+
+    /// Nobody gets a checkpoint any more.
+    pub(super) fn refuse_all(&self, outcome: &Outcome) {
+        let result = self.preview(outcome);
+        for (_, asking) in std::mem::take(&mut self.lock().asking) {
+            asking(Err(over(&result)));
+        }
     }
 
     /// Somebody wants to know where the pending checkpoint is. Nothing comes if the job is over.
@@ -237,7 +345,7 @@ impl Shared {
     pub(crate) fn answer(&self, request: RequestId, answer: Result<CheckpointId>) {
         if let Some(asking) = self.lock().asking.remove(&request) {
             // Whoever does not wait any more does not care.
-            let _ = asking.send(answer);
+            asking(answer);
         }
     }
 
@@ -261,9 +369,10 @@ impl Shared {
                 outlook.begun(Guarantee::ExactlyOnce);
                 status.begin(*attempt, *workers, None);
             }
-            JobEvent::Restored { attempt, checkpoint, guarantee, workers } => {
+            JobEvent::Restored { attempt, checkpoint, guarantee, workers, rescaled_from } => {
                 outlook.begun(*guarantee);
                 status.begin(*attempt, *workers, Some(*checkpoint));
+                status.rescaled_from = *rescaled_from;
             }
             JobEvent::Changed { mode, interval } => outlook.changed(*mode, *interval),
             JobEvent::Completed { id, mode, duration, bytes, phases } => {
@@ -303,9 +412,10 @@ impl Shared {
         let result = self.report(&state, outcome);
         state.status.phase = Phase::Ended;
         for (_, asking) in std::mem::take(&mut state.asking) {
-            let _ = asking.send(Err(over(&result)));
+            asking(Err(over(&result)));
         }
         state.seeking.clear();
+        state.last.clear();
         state.result = Some(result.clone());
         self.over.notify_all();
         result
@@ -328,6 +438,17 @@ impl Shared {
 fn counts(counters: &[Skipped]) -> BTreeMap<String, u64> {
     let counts = counters.iter().map(|counter| (&counter.operator, counter.count.load(Ordering::Relaxed)));
     counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
+}
+
+fn hot_keys(heartbeats: &Heartbeats) -> Vec<HotKey> {
+    let subtasks = (0u16..).zip(heartbeats.hot());
+    let all = subtasks.flat_map(|(subtask, vertices)| vertices.into_iter().map(move |(_, hot)| (subtask, hot)));
+    let keys = all.flat_map(|(subtask, Hot { operator, keys, .. })| {
+        keys.into_iter().map(move |(key, share)| HotKey { operator: operator.clone(), subtask, key, share })
+    });
+    let mut keys: Vec<HotKey> = keys.collect();
+    keys.sort_by(|one, other| one.operator.cmp(&other.operator).then(other.share.total_cmp(&one.share)));
+    keys
 }
 
 /// Why a job that is over takes no checkpoint.
@@ -355,6 +476,7 @@ impl Status {
             self.phase = Phase::Running;
         }
         (self.attempt, self.workers, self.restored) = (Some(attempt), workers, restored);
+        self.rescaled_from = None;
         (self.records_in, self.records_out) = (0, 0);
     }
 }

@@ -4,13 +4,17 @@ use flott_checkpoint::AttemptId;
 use flott_runtime::error::Result;
 use flott_runtime::io::storage::{StorageServer, open_storage};
 use flott_runtime::io::{StorageReply, StorageRequest};
+use flott_runtime::savepoint::Serve;
 use std::future::Future;
 use std::pin::Pin;
 
 /// Where requests go, and who watches them go.
 #[derive(Clone)]
-pub(super) struct Store {
+pub(crate) struct Store {
     place: Place,
+    /// It is that of a savepoint.
+    #[cfg(feature = "testing")]
+    beside: bool,
     #[cfg(feature = "testing")]
     crash: Option<std::sync::Arc<super::crash::Crash>>,
 }
@@ -33,8 +37,21 @@ impl Store {
         Ok(Store {
             place,
             #[cfg(feature = "testing")]
+            beside: false,
+            #[cfg(feature = "testing")]
             crash: None,
         })
+    }
+
+    /// The storage of a savepoint, under the same eyes.
+    pub(super) fn beside(&self, server: StorageServer) -> Store {
+        Store {
+            place: Place::At(server),
+            #[cfg(feature = "testing")]
+            beside: true,
+            #[cfg(feature = "testing")]
+            crash: self.crash.clone(),
+        }
     }
 
     /// Lets crash points see what passes by.
@@ -80,11 +97,20 @@ impl Store {
     pub(super) fn serve(&self, request: StorageRequest) -> Pin<Box<dyn Future<Output = StorageReply> + Send>> {
         #[cfg(feature = "testing")]
         if let Some(crash) = self.crash.clone() {
-            crash.before_request(&request);
+            let beside = self.beside;
+            if beside {
+                crash.before_copying(&request)
+            } else {
+                crash.before_request(&request)
+            }
             let reply = self.serve_unwatched(request.clone());
             return Box::pin(async move {
                 let reply = reply.await;
-                crash.after_request(&request, &reply);
+                if beside {
+                    crash.after_copying(&request)
+                } else {
+                    crash.after_request(&request, &reply)
+                }
                 reply
             });
         }
@@ -96,6 +122,12 @@ impl Store {
             Place::At(server) => Box::pin(server.serve(request)),
             Place::Nowhere => Box::pin(std::future::ready(dropped(&request))),
         }
+    }
+}
+
+impl Serve for Store {
+    fn serve(&self, request: StorageRequest) -> impl Future<Output = StorageReply> + Send {
+        Store::serve(self, request)
     }
 }
 

@@ -17,9 +17,11 @@ fn what_the_builder_says_has_the_same_limits_as_the_flags() {
         checkpoint_interval: Some(Duration::ZERO),
         stop_timeout: Some(Duration::ZERO),
         alignment_timeout: Some(Duration::MAX),
+        credit_window: Some(0),
+        longest_restart_delay: Some(Duration::ZERO),
         checkpoint_dir: Some(String::new()),
         ..Settings::default()
     };
-    assert_eq!(absurd.errors().len(), 5, "{:?}", absurd.errors());
+    assert_eq!(absurd.errors().len(), 6, "{:?}", absurd.errors());
     assert_eq!(Settings::default().errors(), Vec::<String>::new());
 }

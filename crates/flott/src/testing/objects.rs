@@ -1,6 +1,9 @@
 //! The checkpoint storage of a test: a map that answers at once and outlives its processes.
 
-use flott_runtime::io::{StorageReply, StorageRequest};
+use flott_checkpoint::{CheckpointEntry, LogEntry};
+use flott_runtime::io::{StorageReply, StorageRequest, elsewhere, is_elsewhere};
+use flott_runtime::layout;
+use flott_runtime::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -15,6 +18,28 @@ pub(super) struct Objects {
 impl Objects {
     pub(super) fn new(room: Option<usize>) -> Objects {
         Objects { finished: BTreeMap::new(), begun: BTreeMap::new(), room }
+    }
+
+    /// Whether somebody has won a Start.
+    pub(super) fn has_log(&self) -> bool {
+        self.finished.keys().any(|path| path.starts_with("log/"))
+    }
+
+    /// What there is becomes a directory elsewhere; the storage is empty but for it. Gives back its newest checkpoint.
+    pub(super) fn put_aside(&mut self, place: &str) -> Option<(CheckpointEntry, Manifest)> {
+        let slots = self.finished.iter().filter(|(path, _)| path.starts_with(layout::LOG));
+        let entries = slots.filter_map(|(_, bytes)| match LogEntry::decode(bytes) {
+            Ok(LogEntry::Checkpoint(entry)) => Some(entry),
+            _ => None,
+        });
+        let newest = entries.max_by_key(|entry| entry.id)?;
+        let manifest = Manifest::decode(&newest.manifest, self.finished.get(&newest.manifest)?).ok()?;
+        self.begun.clear();
+        let all = std::mem::take(&mut self.finished);
+        // What lies elsewhere already is of no more use.
+        let own = all.into_iter().filter(|(path, _)| is_elsewhere(path).is_none());
+        self.finished = own.map(|(path, bytes)| (elsewhere(place, &path), bytes)).collect();
+        Some((newest, manifest))
     }
 
     pub(super) fn crash(&mut self) {

@@ -3,14 +3,14 @@
 use super::Crash;
 use super::objects::Objects;
 use crate::run::Shared;
-use flott_checkpoint::{AttemptId, CheckpointId};
+use flott_checkpoint::{AttemptId, CheckpointId, Elsewhere};
 use flott_runtime::attempt::{Attempt, World};
 use flott_runtime::control::ToManager;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::Files;
 use flott_runtime::io::threads::OsThreads;
-use flott_runtime::job_manager::{JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
+use flott_runtime::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
 use flott_runtime::plan::Plan;
 use flott_runtime::testing::{DeterministicHost, Random, Turn, VirtualClock};
 use flott_runtime::time::{Clock, Time};
@@ -78,12 +78,26 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Runs until the end or the crash.
-    pub(super) fn live(mut self, crash: Option<Crash>, objects: &mut Objects, random: &mut Random) -> Lived {
+    /// Begins from a savepoint.
+    pub(super) fn begin_with(&mut self, from: Elsewhere) {
+        self.manager.begin_with(from);
+    }
+
+    /// Runs until the end or the crash. At a moment `leaves` it is stopped with a savepoint.
+    pub(super) fn live(
+        mut self,
+        crash: Option<Crash>,
+        mut leaves: Option<u64>,
+        objects: &mut Objects,
+        random: &mut Random,
+    ) -> Lived {
         while self.lived.outcome.is_none() {
             if crash.is_some_and(|crash| self.is_time_for(crash)) {
                 objects.crash();
                 break;
+            }
+            if leaves.take_if(|count| *count <= self.lived.completed).is_some() {
+                self.events.push_back(ManagerEvent::Command(Command::EndWithSavepoint { drain: false }));
             }
             match self.events.pop_front() {
                 Some(event) => self.manage(event, objects),

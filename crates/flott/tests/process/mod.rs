@@ -84,13 +84,25 @@ impl Site {
         self.job_of(Path::new(env!("CARGO_BIN_EXE_flott-test-job"))).with(&["--output", &output])
     }
 
+    /// A process of the job at this place, whose output goes somewhere else.
+    pub(crate) fn job_to(&self, output: &str) -> Start<'_> {
+        self.job_of(Path::new(env!("CARGO_BIN_EXE_flott-test-job"))).with(&["--output", output])
+    }
+
+    /// The checkpoint directory.
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.path("checkpoints")
+    }
+
     /// A process of another program over the same input.
     pub(crate) fn job_of(&self, program: &Path) -> Start<'_> {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
         }
-        command.args(["--json", "--workers", "2"]);
+        command.arg("--json");
+        // A flag overrules it.
+        command.env("FLOTT_WORKERS", "2");
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");

@@ -144,7 +144,7 @@ async fn what_a_retained_increment_builds_on_stays_down_to_the_full_one() {
 }
 
 #[tokio::test]
-async fn pinned_checkpoints_and_savepoints_stay() {
+async fn pinned_checkpoints_stay_and_savepoints_as_long_as_they_are_copied() {
     let mut job = full_checkpoints(2).await;
     job.checkpoint(Kind::Savepoint, None).await;
     job.checkpoint(Kind::Checkpoint, None).await;
@@ -152,9 +152,19 @@ async fn pinned_checkpoints_and_savepoints_stay() {
     let pin = Pin { checkpoint: CheckpointId(2), holder: "an export".to_owned() };
     job.put(&Pin::path("export"), pin.encode()).await;
     let mut bench = Bench::new(job);
+    let copied = InUse { pins: BTreeSet::from([CheckpointId(3)]), ..bench.in_use(1) };
+    bench.collector.collect(copied, NOW, &mut bench.asked);
+    bench.finish().await;
+    let log = |bench: &Bench| -> Vec<String> {
+        bench.deletions.iter().filter(|path| path.starts_with("log/")).cloned().collect()
+    };
+    assert_eq!(
+        log(&bench),
+        ["log/5.json", "log/2.json"],
+        "checkpoints 1 and 4 of 5 with a pin on 2 and the savepoint 3"
+    );
     bench.collect(1).await;
-    let gone: Vec<&String> = bench.deletions.iter().filter(|path| path.starts_with("log/")).collect();
-    assert_eq!(gone, ["log/5.json", "log/2.json"], "checkpoints 1 and 4 of 5 with a pin on 2 and the savepoint 3");
+    assert_eq!(log(&bench), ["log/5.json", "log/2.json", "log/4.json"], "it is copied");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ use super::file_sink::SealedParts;
 use super::part_name::{Owner, PartName};
 use crate::error::{Error, Result};
 use crate::io::{Files, failed_at};
+use crate::manifest::AdoptedLife;
 use crate::sink::{Committer, Sealed, Token};
 use flott_checkpoint::AttemptId;
 use serde::{Deserialize, Serialize};
@@ -57,6 +58,17 @@ impl PartToken {
 impl FileCommitter {
     pub(super) fn new(directory: PathBuf, files: Arc<dyn Files>, owner: Owner, attempt: AttemptId) -> FileCommitter {
         FileCommitter { directory, files, owner, attempt, rooted: AtomicBool::new(false) }
+    }
+
+    /// Committed parts of other lives of the job, those that count, for people.
+    fn foreign(&self, counts: impl Fn(&PartName) -> bool) -> Result<Option<String>> {
+        let parts = self.parts()?;
+        let is_foreign = |parsed: &PartName| !parsed.pending && parsed.is_foreign_to(&self.owner) && counts(parsed);
+        let foreign: Vec<&str> =
+            parts.iter().filter(|(_, parsed)| is_foreign(parsed)).map(|(name, _)| name.as_str()).collect();
+        let shown = foreign.iter().take(3).copied().collect::<Vec<_>>().join(", ");
+        let more = if foreign.len() > 3 { format!(" and {} more", foreign.len() - 3) } else { String::new() };
+        Ok((!foreign.is_empty()).then(|| format!("{shown}{more}")))
     }
 
     fn sync_directory(&self) -> Result<()> {
@@ -200,22 +212,34 @@ fn fingerprint(files: &dyn Files, path: &Path) -> io::Result<(u64, String)> {
 
 impl Committer for FileCommitter {
     fn claim(&self, overwrite: bool) -> Result<()> {
-        let parts = self.parts()?;
-        let foreign: Vec<&str> = parts
-            .iter()
-            .filter(|(_, parsed)| !parsed.pending && parsed.is_foreign_to(&self.owner))
-            .map(|(name, _)| name.as_str())
-            .collect();
-        if foreign.is_empty() || overwrite {
-            return Ok(());
+        match self.foreign(|_| true)? {
+            Some(foreign) if !overwrite => Err(Error::refused(format!(
+                "output directory {} holds output of an earlier job: {foreign}",
+                self.directory.display()
+            ))
+            .hint("choose another directory, or replace that output with `--overwrite`")),
+            _ => Ok(()),
         }
-        let shown = foreign.iter().take(3).copied().collect::<Vec<_>>().join(", ");
-        let more = if foreign.len() > 3 { format!(" and {} more", foreign.len() - 3) } else { String::new() };
-        Err(Error::refused(format!(
-            "output directory {} holds output of an earlier job: {shown}{more}",
-            self.directory.display()
-        ))
-        .hint("choose another directory, or replace that output with `--overwrite`"))
+    }
+
+    fn adopt(&self, lives: &[AdoptedLife]) -> Result<()> {
+        let is_adopted = |parsed: &PartName| {
+            let owner =
+                |life: &AdoptedLife| Owner { sink: self.owner.sink.clone(), ..Owner::new("", &life.incarnation) };
+            lives.iter().any(|life| owner(life) == parsed.owner && parsed.number <= life.up_to.0)
+        };
+        match self.foreign(|parsed| !is_adopted(parsed))? {
+            Some(foreign) => Err(Error::refused(format!(
+                "output directory {} holds output that is later than what is restored, or of another job: {foreign}",
+                self.directory.display()
+            ))
+            .hint("restore a later savepoint, or leave out --claim and choose another directory")),
+            None => Ok(()),
+        }
+    }
+
+    fn claims_by_looking(&self) -> bool {
+        true
     }
 
     fn overwrite_foreign(&self) -> Result<()> {

@@ -3,6 +3,7 @@
 //! The sink's output outlives the job that writes it: it is in a handle that the test keeps.
 
 use crate::error::{Error, Result};
+use crate::manifest::AdoptedLife;
 use crate::record::Record;
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
@@ -236,6 +237,25 @@ impl<T: Record> Committer for MemoryCommitter<T> {
             .hint("`--overwrite` replaces it")),
             _ => Ok(()),
         }
+    }
+
+    fn adopt(&self, lives: &[AdoptedLife]) -> Result<()> {
+        let output = self.output.lock();
+        let is_adopted = |epoch: &Epoch| {
+            lives.iter().any(|life| life.incarnation == epoch.incarnation && epoch.checkpoint <= life.up_to)
+        };
+        let mut foreign = output.epochs.values().filter(|(epoch, _)| self.is_foreign(epoch) && !is_adopted(epoch));
+        match foreign.next() {
+            Some((epoch, _)) => Err(Error::refused(format!(
+                "the memory sink `{}` holds output of incarnation {} up to checkpoint {}, later than what is restored",
+                self.sink, epoch.incarnation, epoch.checkpoint
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn claims_by_looking(&self) -> bool {
+        true
     }
 
     fn overwrite_foreign(&self) -> Result<()> {

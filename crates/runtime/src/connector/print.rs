@@ -5,6 +5,7 @@
 //! missing: a checkpoint waits until the lines before it are out.
 
 use crate::error::{Error, Result};
+use crate::manifest::AdoptedLife;
 use crate::record::Record;
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
 use crate::source::Waker;
@@ -91,8 +92,16 @@ struct PrintFlusher {
 }
 
 impl Committer for PrintFlusher {
+    fn adopt(&self, _lives: &[AdoptedLife]) -> Result<()> {
+        Ok(())
+    }
+
     fn claim(&self, _overwrite: bool) -> Result<()> {
         Ok(())
+    }
+
+    fn claims_by_looking(&self) -> bool {
+        true
     }
 
     fn overwrite_foreign(&self) -> Result<()> {

@@ -9,10 +9,10 @@ mod open;
 mod retry;
 mod sweep;
 
-pub use open::{find_storage, open_storage, open_storage_to_read};
+pub use open::{create_savepoint_storage, find_storage, open_storage, open_storage_to_read};
 pub use retry::RetryOptions;
 
-use crate::io::{StorageReply, StorageRequest};
+use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;
 use blob::{Act, Turn, Turns};
 use bytes::Bytes;
@@ -97,7 +97,10 @@ impl StorageServer {
         Box::pin(async move {
             match asked {
                 Asked::Now(StorageRequest::Create { path, bytes }) => store.create(&path, bytes).await,
-                Asked::Now(StorageRequest::Read { path, range }) => store.read(&path, range).await,
+                Asked::Now(StorageRequest::Read { path, range }) => match is_elsewhere(&path) {
+                    Some((location, inner)) => read_elsewhere(location, inner, range).await,
+                    None => store.read(&path, range).await,
+                },
                 Asked::Now(StorageRequest::List { prefix }) => store.list(&prefix).await,
                 Asked::Now(StorageRequest::Delete { path }) => store.delete(&path).await,
                 Asked::Now(other) => StorageReply::Failed(format!("a call that needs a turn has none: {other:?}")),
@@ -133,6 +136,15 @@ async fn local_listing(root: PathBuf, prefix: String) -> object_store::Result<Ve
     let listed = tokio::task::spawn_blocking(move || local::list(&root, &prefix)).await;
     let listed = listed.map_err(std::io::Error::other).and_then(|result| result);
     listed.map_err(|error| object_store::Error::Generic { store: "local", source: Box::new(error) })
+}
+
+/// Reads an object of another directory. If there is none, there is no object.
+async fn read_elsewhere(location: &str, path: &str, range: Option<Range<u64>>) -> StorageReply {
+    match open::open_elsewhere(location) {
+        Ok(Some(server)) => server.store.read(path, range).await,
+        Ok(None) => StorageReply::NotFound,
+        Err(error) => StorageReply::Failed(error.to_string()),
+    }
 }
 
 /// A request that has its place in the queue of its path, if it needs one.

@@ -26,6 +26,10 @@ pub(super) struct Desk {
     pub(super) past: Vec<u64>,
     /// The user asked to stop, and has not got it yet.
     pub(super) stop_wanted: bool,
+    /// The final checkpoint is to be copied elsewhere.
+    pub(super) savepoint_at_end: bool,
+    /// The sources are to end where they are.
+    pub(super) drain_wanted: bool,
     /// Messages that the coordinators of older attempts ignored, and that of the newest one.
     pub(super) dropped: (Dropped, Dropped),
     entropy: Entropy,
@@ -44,6 +48,8 @@ impl Desk {
             restarts,
             past: Vec::new(),
             stop_wanted: false,
+            savepoint_at_end: false,
+            drain_wanted: false,
             dropped: Default::default(),
             entropy,
             next_ticket: 0,

@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use super::running::{Note, Running, Stage};
 use crate::collector::{Collected, Collector};
 use crate::io::{StorageReply, Ticket};
-use flott_checkpoint::{AttemptId, Claim, InUse, Outcome};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, InUse, Kind, Outcome};
 use std::collections::BTreeSet;
 
 /// The tickets of collectors are above all others …
@@ -21,11 +21,13 @@ pub(super) struct Gatherer {
     /// How many collectors there have been.
     collectors: u64,
     attempt: Option<AttemptId>,
-    restored_from: Option<flott_checkpoint::CheckpointId>,
+    restored_from: Option<CheckpointId>,
     /// Answers that came while a slot was unsettled: until it is settled, nothing more is deleted (L5).
     held: Vec<(Ticket, StorageReply)>,
     /// What was warned of last.
     warned: String,
+    /// Savepoints of this process that are still being copied.
+    copied: BTreeSet<CheckpointId>,
 }
 
 impl Gatherer {
@@ -54,10 +56,22 @@ impl Gatherer {
             newest: open.coordinator.newest(),
             restored_from: self.restored_from,
             pending: open.coordinator.in_use(),
-            pins: BTreeSet::new(),
+            pins: self.copied.clone(),
             retained: cx.desk.settings.coordinator.retained,
         };
         collector.collect(in_use, cx.now, &mut cx.out.storage);
+    }
+
+    /// A savepoint is kept until whoever asked for it has copied it.
+    pub(super) fn hold(&mut self, note: &Note) {
+        if note.completed.is_some() && note.tried.barrier.kind == Kind::Savepoint {
+            self.copied.insert(note.tried.barrier.id);
+        }
+    }
+
+    /// It is copied, or will not be.
+    pub(super) fn release(&mut self, id: CheckpointId) {
+        self.copied.remove(&id);
     }
 
     /// Takes an answer, or keeps it for later.

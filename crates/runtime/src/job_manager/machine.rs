@@ -17,7 +17,7 @@ use crate::io::{StorageReply, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
 use flott_checkpoint::fallback::fall_back;
-use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Restore, Verdict};
+use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Elsewhere, Restore, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,6 +87,11 @@ impl JobManager {
         }
     }
 
+    /// Begins with this savepoint, instead of what the settings say. Before `Begin`.
+    pub fn begin_with(&mut self, elsewhere: Elsewhere) {
+        self.desk.settings.restore = Restore::Savepoint(Box::new(elsewhere));
+    }
+
     /// Messages about checkpoints that were ignored in this process, because they were late, foreign or repeated.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
@@ -127,6 +132,7 @@ impl JobManager {
         let notes = std::mem::take(&mut running.notes);
         for note in &notes {
             self.chronicle.write(note, running.attempt.workers, &mut cx);
+            self.gatherer.hold(note);
         }
         if Gatherer::is_due(&notes) || std::mem::take(&mut running.just_opened) {
             self.gatherer.collect(running, &mut cx);
@@ -160,7 +166,7 @@ impl JobManager {
         }
         match self.desk.settings.validate(&self.desk.plan) {
             Err(error) => self.finish(Outcome::Failed(error), now),
-            Ok(()) => self.start(self.desk.settings.restore, now, outbox),
+            Ok(()) => self.start(self.desk.settings.restore.clone(), now, outbox),
         }
     }
 
@@ -348,7 +354,7 @@ impl JobManager {
             Phase::Waiting { until } if *until <= now => {
                 // `--restore` shapes the first Start that is won (L3); from then on the head decides.
                 let won = !self.desk.past.is_empty();
-                let restore = if won { Restore::Latest } else { self.desk.settings.restore };
+                let restore = if won { Restore::Latest } else { self.desk.settings.restore.clone() };
                 self.start(restore, now, outbox);
             }
             _ => {}
@@ -372,6 +378,15 @@ impl JobManager {
         };
         match command {
             Command::Stop => self.stop(now, outbox),
+            Command::EndWithSavepoint { drain } => {
+                cx.desk.savepoint_at_end = true;
+                cx.desk.drain_wanted |= drain;
+                running.into_iter().for_each(|running| running.end_with_savepoint(&mut cx));
+                if !drain {
+                    self.stop(now, outbox);
+                }
+            }
+            Command::Release(id) => self.gatherer.release(id),
             Command::Cancel => self.cancel(now, outbox),
             Command::Checkpoint { request, .. } | Command::Savepoint { request } => match running {
                 Some(running) => {

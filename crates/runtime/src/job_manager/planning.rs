@@ -6,10 +6,10 @@
 use super::desk::Cx;
 use super::lineage::{ChainLength, Lineage};
 use super::{Outcome, check_required, promises, shape};
-use crate::attempt::{Attempt, Claim as SinkClaim, Restore};
+use crate::attempt::{Attempt, Claim as SinkClaim, Restore, RestoredManifest};
 use crate::error::Error;
-use crate::io::{StorageReply, StorageRequest, Ticket};
-use crate::manifest::{BaseEntry, Manifest};
+use crate::io::{StorageReply, StorageRequest, Ticket, elsewhere};
+use crate::manifest::{AdoptedLife, BaseEntry, Manifest};
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
 use litemap::LiteMap;
 use std::sync::Arc;
@@ -17,6 +17,8 @@ use std::sync::Arc;
 /// A restore being planned.
 pub(super) struct Planning {
     claim: Box<Claim>,
+    /// Where the manifests and all that they name are, if not in the job's own directory.
+    elsewhere: Option<String>,
     /// Read and verified so far, with what named them.
     manifests: LiteMap<CheckpointId, (BaseEntry, Manifest)>,
     reading: Option<(Ticket, BaseEntry)>,
@@ -42,9 +44,12 @@ pub(super) struct Ready {
 
 impl Planning {
     pub(super) fn begin(claim: Box<Claim>, cx: &mut Cx<'_>) -> (Planning, Planned) {
-        let top = claim.restore.as_ref();
-        let top = top.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
-        let mut planning = Planning { claim, manifests: LiteMap::new_vec(), reading: None };
+        let own = claim.restore.as_ref();
+        let own = own.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
+        let savepoint = claim.start.savepoint.as_ref();
+        let top = own.or(savepoint.map(|at| BaseEntry { id: at.id, attempt: at.attempt, checksum: at.checksum }));
+        let elsewhere = savepoint.map(|savepoint| savepoint.location.clone());
+        let mut planning = Planning { claim, elsewhere, manifests: LiteMap::new_vec(), reading: None };
         let planned = match top {
             Some(top) => planning.read(top, cx),
             None => planning.ready(cx),
@@ -57,20 +62,25 @@ impl Planning {
     }
 
     fn read(&mut self, what: BaseEntry, cx: &mut Cx<'_>) -> Planned {
-        self.reading = Some((cx.ask(StorageRequest::Read { path: what.path(), range: None }), what));
+        self.reading = Some((cx.ask(StorageRequest::Read { path: self.at(&what.path()), range: None }), what));
         Planned::Going
+    }
+
+    /// How the storage is asked for an object of what is restored.
+    fn at(&self, path: &str) -> String {
+        self.elsewhere.as_ref().map_or_else(|| path.to_owned(), |location| elsewhere(location, path))
     }
 
     pub(super) fn on_storage(&mut self, reply: StorageReply, cx: &mut Cx<'_>) -> Planned {
         let Some((_, what)) = self.reading.take() else { return Planned::Going };
-        let (id, path) = (what.id, what.path());
+        let (id, path) = (what.id, self.at(&what.path()));
         let damaged = |why: &str| Planned::Damaged(Error::unusable(format!("{path} {why}")).at_checkpoint(id));
         match reply {
             StorageReply::Read(bytes) if Manifest::checksum(&bytes) != what.checksum => {
                 damaged("is damaged: its checksum is not the one that was recorded")
             }
             // Its bytes are those that were written: what cannot be read now is of another version, not damaged.
-            StorageReply::Read(bytes) => match Manifest::decode(&path, &bytes) {
+            StorageReply::Read(bytes) => match Manifest::decode(&what.path(), &bytes) {
                 Ok(manifest) => self.add(manifest, what, cx),
                 Err(error) => Planned::Failed(error.at_checkpoint(id)),
             },
@@ -104,36 +114,53 @@ impl Planning {
     fn describe(&mut self, cx: &mut Cx<'_>) -> Result<Ready, Error> {
         let claim = self.claim.clone();
         let settings = &cx.desk.settings;
-        let top = claim.restore.as_ref().and_then(|entry| self.manifests.get(&entry.id)).map(|(_, manifest)| manifest);
-        let workers = shape::workers(settings, top)?;
+        // What it builds on is older.
+        let top = self.manifests.last().map(|(_, (_, manifest))| manifest);
+        let workers = shape::workers(settings, top, claim.incarnation.key_groups)?;
         let inherited = inherited(&claim, top, cx);
         check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
         let (mut same_topology, mut new_sources) = (true, false);
         if let Some(manifest) = top {
-            let fits = shape::check(manifest, &claim.incarnation, &cx.desk.plan, settings)?;
+            let fits = shape::check(manifest, expected(&claim).as_ref(), &cx.desk.plan, settings)?;
             (same_topology, new_sources) = (fits.same_topology, fits.new_sources);
             fits.warnings.into_iter().for_each(|warning| cx.warn(warning));
         }
         let restore = top.map(|manifest| Restore {
             checkpoint: manifest.id,
-            manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, manifest.restored())).collect(),
+            manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, self.restored(manifest))).collect(),
             same_topology,
+            own: self.elsewhere.is_none(),
+            commits: claim.start.savepoint.as_ref().is_none_or(|savepoint| savepoint.claim),
         });
-        let mut lineage = self.lineage(&claim, top, inherited);
+        let mut lineage = self.lineage(&claim, top, workers, inherited);
         lineage.finished.take_if(|_| new_sources);
         // A takeover that a crash interrupted is not to be asked for again.
-        let overwrite = cx.desk.settings.overwrite || top.is_some_and(|manifest| manifest.takes_over);
+        let own = top.filter(|_| self.elsewhere.is_none());
+        let overwrite = cx.desk.settings.overwrite || own.is_some_and(|manifest| manifest.takes_over);
         let claims = (claim.restore.is_none() || overwrite).then_some(SinkClaim { overwrite });
-        let attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
+        let mut attempt = attempt(claim.attempt, claim.incarnation, workers, claim.next_id(), restore, claims, cx);
+        attempt.adopted = adopted(&claim, top);
         Ok(Ready { attempt: Arc::new(attempt), lineage })
     }
 
-    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, inherited: Guarantee) -> Lineage {
+    /// What workers need of a manifest, under the names by which they can ask for it.
+    fn restored(&self, manifest: &Manifest) -> RestoredManifest {
+        let mut restored = manifest.restored();
+        if let Some(location) = &self.elsewhere {
+            let segments = restored.parts.iter_mut().map(|(_, part)| part).filter_map(|part| part.segment.as_mut());
+            segments.for_each(|blob| blob.path = elsewhere(location, &blob.path));
+        }
+        restored
+    }
+
+    fn lineage(&self, claim: &Claim, top: Option<&Manifest>, workers: u16, inherited: Guarantee) -> Lineage {
         let mut chain = ChainLength::default();
         for (_, manifest) in self.manifests.values() {
             chain.add(manifest.is_full(), manifest.bytes());
         }
-        let may_build = !claim.first_is_full && top.is_some_and(|manifest| manifest.kind != Kind::Savepoint);
+        // Other workers have other key groups, so there is nothing to build an increment on.
+        let builds = |manifest: &Manifest| manifest.kind != Kind::Savepoint && manifest.workers == workers;
+        let may_build = !claim.first_is_full && top.is_some_and(builds);
         let base = top.map(|manifest| manifest.id).filter(|_| may_build);
         let origin = Origin {
             attempt: claim.attempt,
@@ -157,7 +184,7 @@ impl Planning {
 pub(super) fn without_log(id: AttemptId, cx: &mut Cx<'_>) -> Planned {
     let incarnation = cx.desk.fresh_incarnation();
     let settings = &cx.desk.settings;
-    let described = shape::workers(settings, None).and_then(|workers| {
+    let described = shape::workers(settings, None, incarnation.key_groups).and_then(|workers| {
         check_required(&promises(&cx.desk.plan, None, Guarantee::ExactlyOnce), cx.desk.settings.require)
             .map(|()| workers)
     });
@@ -195,6 +222,7 @@ fn attempt(
         first_checkpoint,
         restore,
         claim,
+        adopted: Vec::new(),
         options: cx.desk.settings.worker,
         world: cx.desk.world.clone(),
     }
@@ -203,8 +231,31 @@ fn attempt(
 /// What the restored state and output are worth (D13): less than the manifest says if output of later epochs may come again.
 fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
     let Some(manifest) = top else { return Guarantee::ExactlyOnce };
+    if claim.start.savepoint.is_some() {
+        // Output of other incarnations is told from its own (R4).
+        return manifest.guarantee;
+    }
     let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
     if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
+}
+
+/// Whose output this incarnation goes on with: what the manifest says and, of a claimed savepoint, that of its own.
+fn adopted(claim: &Claim, top: Option<&Manifest>) -> Vec<AdoptedLife> {
+    let mut adopted = top.map(|manifest| manifest.adopted.clone()).unwrap_or_default();
+    match (&claim.start.savepoint, top) {
+        (Some(savepoint), Some(manifest)) if savepoint.claim => {
+            adopted.push(AdoptedLife { incarnation: manifest.incarnation.clone(), up_to: manifest.id });
+        }
+        (Some(_), _) => adopted.clear(),
+        (None, _) => {}
+    }
+    adopted
+}
+
+/// The incarnation that the manifest must be of; of a savepoint's only the key seed and the key groups are kept (R3), and
+/// the log holds nothing else of it.
+fn expected(claim: &Claim) -> Option<Incarnation> {
+    claim.start.savepoint.is_none().then_some(claim.incarnation)
 }
 
 /// Whether checkpoints may be taken in this mode from now on.

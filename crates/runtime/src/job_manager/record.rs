@@ -27,6 +27,7 @@ pub(super) fn manifest(completed: &Completed<SubtaskPart>, lineage: &Lineage, at
         base,
         finished: completed.finished,
         takes_over: attempt.claim.is_some_and(|claim| claim.overwrite),
+        adopted: attempt.adopted.clone(),
         workers: attempt.workers,
         timings: ManifestTimings {
             started_at: Time::of_millis(barrier.triggered_at).0,

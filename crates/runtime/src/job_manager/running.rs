@@ -71,6 +71,8 @@ pub(super) struct Open {
     unopened: BTreeSet<u16>,
     /// When those are told again.
     again: Time,
+    /// When sources that are to end are told again.
+    drain_again: Option<Time>,
 }
 
 /// A checkpoint that ended, with what its manifest says if it got that far.
@@ -131,7 +133,10 @@ impl Running {
 
     pub(super) fn due(&self) -> Option<Time> {
         let own = match &self.stage {
-            Stage::Open(open) => earliest(open.wake, (!open.unopened.is_empty()).then_some(open.again)),
+            Stage::Open(open) => {
+                let drain = open.drain_again.filter(|_| !self.sources_left.is_empty());
+                earliest(earliest(open.wake, (!open.unopened.is_empty()).then_some(open.again)), drain)
+            }
             Stage::Closing { again, .. } => Some(*again),
             Stage::Restoring => None,
         };
@@ -154,6 +159,11 @@ impl Running {
                 *again = next;
             }
             _ => {}
+        }
+        if let Stage::Open(open) = &self.stage
+            && open.drain_again.is_some_and(|moment| moment <= cx.now)
+        {
+            self.drain(cx);
         }
         // Taken, not looked at: while a checkpoint is being recorded the coordinator asks for no other moment.
         if let Stage::Open(open) = &mut self.stage
@@ -242,7 +252,8 @@ impl Running {
         cx.tell(match self.attempt.restore.as_ref() {
             Some(restore) => {
                 let guarantee = self.lineage.origin.inherited;
-                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers }
+                let rescaled_from = self.attempt.rescaled_from();
+                JobEvent::Restored { attempt, checkpoint: restore.checkpoint, guarantee, workers, rescaled_from }
             }
             None => JobEvent::Started { attempt, workers },
         });
@@ -258,12 +269,32 @@ impl Running {
                     wake: None,
                     unopened: (0..workers).collect(),
                     again: cx.now.after(cx.repeat()),
+                    drain_again: None,
                 });
                 self.just_opened = true;
+                self.end_with_savepoint(cx);
                 let first = if cx.desk.stop_wanted { Event::Stop } else { Event::Tick };
                 self.coordinate(first, cx);
             }
             Err(error) => self.fail(error, cx),
+        }
+    }
+
+    /// Obeys `Command::EndWithSavepoint`, if it was given.
+    pub(super) fn end_with_savepoint(&mut self, cx: &mut Cx<'_>) {
+        if cx.desk.savepoint_at_end {
+            self.coordinate(Event::EndWithSavepoint, cx);
+        }
+        self.drain(cx);
+    }
+
+    /// Tells sources to end where they are, those that have not.
+    fn drain(&mut self, cx: &mut Cx<'_>) {
+        let Stage::Open(open) = &mut self.stage else { return };
+        open.drain_again = cx.desk.drain_wanted.then(|| cx.now.after(cx.repeat()));
+        if open.drain_again.is_some() {
+            let undrained: BTreeSet<u16> = self.sources_left.iter().map(|source| source.index).collect();
+            undrained.into_iter().for_each(|worker| cx.mail(worker, self.attempt.id, Order::Drain));
         }
     }
 

@@ -20,29 +20,48 @@ pub(super) struct Fits {
     pub(super) new_sources: bool,
 }
 
-/// How many workers the attempt has: what the user says, or the checkpoint, or the default.
-pub(super) fn workers(settings: &JobSettings, manifest: Option<&Manifest>) -> Result<u16> {
-    match (settings.workers, manifest) {
-        (Some(asked), Some(manifest)) if asked != manifest.workers => Err(Error::unusable(format!(
-            "the checkpoint was taken with {} workers and cannot be restored with {asked}",
-            manifest.workers
-        ))
-        .at_checkpoint(manifest.id)
-        .hint(format!("use --workers {} or leave it out", manifest.workers))),
-        (_, Some(manifest)) => Ok(manifest.workers),
-        (Some(asked), None) => Ok(asked),
-        (None, None) => Ok(settings.default_workers),
+/// How many workers the attempt has: what the user says, or the checkpoint, or the default; at most one for each key group.
+pub(super) fn workers(settings: &JobSettings, manifest: Option<&Manifest>, key_groups: u16) -> Result<u16> {
+    let workers = settings.workers.or(manifest.map(|manifest| manifest.workers));
+    let workers = workers.unwrap_or(settings.default_workers.min(key_groups));
+    if workers > key_groups {
+        let what =
+            format!("{workers} workers are more than the {key_groups} key groups of this job: some would never work");
+        return Err(Error::refused(what).hint(format!("use --workers {key_groups} or fewer")));
     }
+    match manifest {
+        Some(manifest) if manifest.workers != workers => check_rescale(manifest, workers).map(|()| workers),
+        _ => Ok(workers),
+    }
+}
+
+/// Records in flight belong to channels, and other workers have other ones.
+fn check_rescale(manifest: &Manifest, workers: u16) -> Result<()> {
+    let (captured, before) = (manifest.captured(), manifest.workers);
+    if captured.is_nothing() {
+        return Ok(());
+    }
+    let hint = format!(
+        "run it with --workers {before} and --checkpoint-mode aligned, and stop it: that checkpoint holds nothing in flight. A \
+         savepoint holds nothing in flight either"
+    );
+    Err(Error::unusable(format!(
+        "the checkpoint was taken with {before} workers and holds {} records that were in flight between them, so it cannot be \
+         restored with {workers}",
+        captured.records
+    ))
+    .at_checkpoint(manifest.id)
+    .hint(hint))
 }
 
 /// Checks operators and states against the plan.
 pub(super) fn check(
     manifest: &Manifest,
-    incarnation: &Incarnation,
+    incarnation: Option<&Incarnation>,
     plan: &Plan,
     settings: &JobSettings,
 ) -> Result<Fits> {
-    check_identity(manifest, incarnation)?;
+    incarnation.map_or(Ok(()), |incarnation| check_identity(manifest, incarnation))?;
     let (mut warnings, mut new_sources) = (Vec::new(), false);
     for stored in operators(manifest) {
         let fits = match claimant(stored, manifest, plan) {

@@ -9,6 +9,7 @@ mod locating;
 mod lost_mail;
 mod restore;
 mod rig;
+mod savepoints;
 mod shapes;
 mod store;
 mod two_processes;

@@ -299,6 +299,38 @@ fn the_shape_of_a_type_has_no_rust_name_in_it_and_shows_every_change_of_a_key() 
 }
 
 #[test]
+fn the_owners_of_a_range_are_those_who_own_a_group_of_it_and_nobody_else() {
+    for groups in [1u16, 5, 127, 128, 300] {
+        for (before, after) in (1..=groups.min(40)).flat_map(|before| [1, 2, 3, 7, groups].map(|after| (before, after)))
+        {
+            for index in 0..after.min(groups) {
+                let range = group_range(groups, after.into(), index.into());
+                let owns = |worker: &u16| {
+                    let theirs = group_range(groups, before.into(), u32::from(*worker));
+                    range.clone().any(|group| theirs.contains(&group))
+                };
+                let expected: Vec<u16> = (0..before).filter(owns).collect();
+                assert_eq!(owners(&range, groups, before).collect::<Vec<_>>(), expected, "{groups} {before} {after}");
+            }
+        }
+    }
+    assert!(owners(&(4..4), 128, 3).is_empty());
+}
+
+#[test]
+fn a_worker_has_a_key_of_its_own_if_it_has_key_groups() {
+    for workers in [1u32, 2, 3, 128] {
+        for index in 0..workers {
+            let space = KeySpace::of_worker(7, 128, workers, index);
+            let (hash, key) = space.own_key().expect("it owns key groups");
+            assert_eq!(hash_key(7, &key), Ok(hash));
+            assert!(space.owns(space.group(hash)));
+        }
+    }
+    assert_eq!(KeySpace::of_worker(7, 2, 3, 1).own_key().is_some(), !group_range(2, 3, 1).is_empty());
+}
+
+#[test]
 fn the_owner_of_a_name_never_changes() {
     let expected = [
         ("", [0, 0, 1, 2]),

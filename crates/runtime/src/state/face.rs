@@ -7,6 +7,7 @@ use super::{Block, Declaration, SegmentOut, StateError, Table};
 use crate::key::{Key, Shape};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -76,6 +77,23 @@ where
                     self.snapshots_mut().check_shape(Shape::of(&key))?;
                 }
                 let hash = checked_place(&self.snapshots().space, &name, group, &key)?;
+                self.apply(block.kind, hash, key, &mut reader)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_copy(&mut self, block: &Block) -> Result<(), StateError> {
+        let name = Arc::clone(&self.snapshots().name);
+        let Some((hash, own)) = self.snapshots().space.own_key() else { return Ok(()) };
+        for run in block.runs() {
+            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
+            let mut reader = EntryReader::new(entries, &name, group);
+            while !reader.is_empty() {
+                // The writer's own key says nothing here.
+                let _: u64 = reader.value()?;
+                let key = (&own as &dyn Any).downcast_ref::<T::User>().cloned();
+                let key = key.ok_or_else(|| reader.decode("a copy under a key that is no number"))?;
                 self.apply(block.kind, hash, key, &mut reader)?;
             }
         }

@@ -6,14 +6,16 @@
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
 use super::source_chain::{Beside, SourceChain};
+use super::trail::Whose;
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
-use crate::key::{KeySpace, hash_key};
+use crate::key::KeySpace;
 use crate::operator::part::DeadLetter;
 use crate::operator::pre_aggregate::Alarm;
+use crate::operator::watched::{Sampled, Watched};
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
@@ -128,13 +130,9 @@ impl SubtaskBuilder {
     /// `Refused` if there are more workers than key groups.
     pub fn own_key(&self) -> Result<(u64, u64)> {
         let space = KeySpace::of_attempt(&self.attempt, self.id.index);
-        if space.owned.is_empty() {
-            let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
-            return Err(Error::refused(format!("{workers} workers share {groups} key groups, so some own none")));
-        }
-        let hashed = (0..u64::MAX).map(|key| (hash_key(space.seed, &key).expect("a number can be hashed"), key));
-        let own = hashed.into_iter().find(|(hash, _)| space.owns(space.group(*hash)));
-        Ok(own.expect("some number lies in a key group that is there"))
+        let (workers, groups) = (self.attempt.workers, self.attempt.key_groups);
+        let none = || Error::refused(format!("{workers} workers share {groups} key groups, so some own none"));
+        space.own_key().ok_or_else(none)
     }
 
     /// A declared list state of this chain, one list a key.
@@ -170,6 +168,17 @@ impl SubtaskBuilder {
         let due = Rc::clone(&alarm);
         self.timers.push(Box::new(move || due.get()));
         alarm
+    }
+
+    /// Puts a look at the heaviest keys in front of the first operator of this chain.
+    pub fn watched<K: Key, O>(&self, operator: &str, first: O) -> Watched<K, O> {
+        let keys = Arc::new(Sampled::new(operator));
+        let samples = self.attempt.options.hot_keys;
+        if samples {
+            let heartbeat = self.attempt.world.heartbeats.of(self.id.index);
+            heartbeat.meters().of(self.id.vertex).watch(Arc::clone(&keys) as _);
+        }
+        Watched::new(keys, Rc::clone(&self.flow), samples.then_some(self.attempt.key_seed), first)
     }
 
     /// The mark under which an operator shows in the worker's heartbeat.
@@ -208,7 +217,7 @@ impl SubtaskBuilder {
 
     /// What the receivers of an edge get back that this subtask had sent, by receiver, in bytes of the credit window.
     fn in_flight_on(&self, edge: u16) -> Vec<(u16, usize)> {
-        let Some(restore) = self.attempt.restore.as_ref().filter(|restore| restore.same_topology) else {
+        let Some(restore) = self.attempt.restore.as_ref().filter(|_| self.attempt.same_channels()) else {
             return vec![];
         };
         let Some(manifest) = restore.manifests.get(&restore.checkpoint) else { return vec![] };
@@ -239,11 +248,12 @@ impl SubtaskBuilder {
             stdout: Arc::clone(&self.attempt.world.stdout),
             waker: Arc::clone(&self.waker),
         };
+        let whose = Whose { job: cx.job.clone(), subtask: cx.subtask };
         let writer = sink.open(&cx).map_err(|error| error.at_operator(operator).at_subtask(self.id))?;
         let seal = <S::Writer as SinkWriter<T>>::seal;
         let ready = <S::Writer as SinkWriter<T>>::ready;
         let writer = Rc::new(RefCell::new(WriterCell(writer, seal, ready)));
-        self.sinks.push(SinkPort::new(operator, sink.committer(&cx), Rc::clone(&writer) as _));
+        self.sinks.push(SinkPort::new(operator, whose, sink.committer(&cx), Rc::clone(&writer) as _));
         let written = Rc::clone(&self.records_out);
         Ok(Box::new(SinkOperator { operator: operator.to_owned(), writer, written, mark: self.mark(operator) }))
     }

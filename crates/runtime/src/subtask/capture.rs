@@ -68,7 +68,7 @@ impl Capture {
         let origin = |epoch| Origin { channel, attempt, epoch };
         let no_epoch = CheckpointId(0);
         let written = match element {
-            Element::Batch { batch, bytes, epoch } => {
+            Element::Batch { batch, bytes, epoch, .. } => {
                 assert!(*epoch < self.id, "I4: a record of epoch {epoch} lies before the barrier of {}", self.id);
                 self.captured.records += batch.len() as u64;
                 self.captured.window += *bytes as u64;

@@ -1,14 +1,15 @@
-//! The receiving end: a queue a channel, in order, with what was consumed given back as credit.
+//! The receiving end: a queue a channel, in order, with what was consumed given back as credit, as `window` says.
 //!
 //! The gate obeys: it takes nothing from a channel that is blocked, and decides nothing about barriers.
 
 use super::capture::Capture;
+use super::window::Window;
 use crate::control::Captured;
 use crate::error::Result;
 use crate::outbox::Outbox;
 use crate::packet::{ChannelId, Packet, Payload};
 use crate::record::AnyBatch;
-use crate::time::{Timestamp, Watermark};
+use crate::time::{Time, Timestamp, Watermark};
 use flott_checkpoint::{AttemptId, Barrier, Channel, CheckpointId};
 use std::collections::VecDeque;
 
@@ -17,7 +18,13 @@ const CHECKED: bool = cfg!(any(debug_assertions, feature = "testing"));
 
 /// What waits in a channel.
 pub(super) enum Element {
-    Batch { batch: Box<dyn AnyBatch>, bytes: usize, epoch: CheckpointId },
+    /// `since` says when it arrived.
+    Batch {
+        batch: Box<dyn AnyBatch>,
+        bytes: usize,
+        epoch: CheckpointId,
+        since: Time,
+    },
     Watermark(Watermark),
     Barrier(Barrier),
     End,
@@ -29,7 +36,6 @@ pub(super) struct Gate {
     channels: Vec<InputChannel>,
     /// Where the next look for work begins, so that no channel starves another.
     turn: usize,
-    credit_window: usize,
     /// The newest epoch that a taken record was sent in: for invariant I1.
     newest_epoch: CheckpointId,
 }
@@ -41,8 +47,9 @@ struct InputChannel {
     blocked: bool,
     ended: bool,
     watermark: Watermark,
-    /// Consumed, not yet given back.
-    consumed: usize,
+    window: Window,
+    /// Since when its head may be taken: what waited before was held back, and not worked off slowly.
+    open_since: Time,
     /// The number of the head: so many elements were taken.
     taken: u64,
     /// The unaligned checkpoints that this channel is being captured for. Empty nearly always.
@@ -91,12 +98,13 @@ impl Gate {
             blocked: false,
             ended: false,
             watermark: Watermark::default(),
-            consumed: 0,
+            window: Window::new(credit_window),
+            open_since: Time::default(),
             taken: 0,
             captures: Vec::new(),
         };
         let channels = channels.into_iter().map(channel).collect();
-        Gate { attempt, channels, turn: 0, credit_window, newest_epoch: CheckpointId(0) }
+        Gate { attempt, channels, turn: 0, newest_epoch: CheckpointId(0) }
     }
 
     fn channel(&mut self, channel: Channel) -> &mut InputChannel {
@@ -109,7 +117,7 @@ impl Gate {
     }
 
     /// Queues a packet's content; returns the channel, and the barrier if one entered its queue.
-    pub(super) fn deliver(&mut self, packet: Packet) -> Option<(Channel, Barrier)> {
+    pub(super) fn deliver(&mut self, packet: Packet, now: Time) -> Option<(Channel, Barrier)> {
         let index = self.channels.iter().position(|channel| channel.id == packet.channel);
         let index = index.expect("the plan of sender and receiver is the same");
         let channel = self.channels.get_mut(index).expect("just found");
@@ -117,7 +125,7 @@ impl Gate {
             Payload::Data { batch, bytes, watermark } => {
                 if let Some(batch) = batch {
                     assert!(!CHECKED || !channel.ended, "I11: a record came after the end of data of its channel");
-                    channel.enter(Element::Batch { batch, bytes, epoch: packet.epoch });
+                    channel.enter(Element::Batch { batch, bytes, epoch: packet.epoch, since: now });
                 }
                 if let Some(watermark) = watermark {
                     channel.enter_watermark(watermark);
@@ -170,13 +178,13 @@ impl Gate {
         channel.taken -= 1;
     }
 
-    /// A batch is used up: gives its bytes back, in portions of a quarter of the window.
-    pub(super) fn consumed(&mut self, channel: Channel, bytes: usize, outbox: &mut Outbox) {
-        let (attempt, portion) = (self.attempt, (self.credit_window / 4).max(1));
+    /// A batch that arrived at `since` is used up: gives its bytes back, as its window says.
+    pub(super) fn consumed(&mut self, channel: Channel, bytes: usize, since: Time, now: Time, outbox: &mut Outbox) {
+        let attempt = self.attempt;
         let channel = self.channel(channel);
-        channel.consumed += bytes;
-        if channel.consumed >= portion {
-            let payload = Payload::Credit { bytes: std::mem::take(&mut channel.consumed) };
+        let waited = now.since(since.max(channel.open_since));
+        if let Some(bytes) = channel.window.consumed(bytes, waited) {
+            let payload = Payload::Credit { bytes };
             outbox.packets.push(Packet { channel: channel.id, attempt, epoch: CheckpointId(0), payload });
         }
     }
@@ -196,8 +204,15 @@ impl Gate {
         self.channel(channel).blocked = true;
     }
 
-    pub(super) fn unblock(&mut self, channel: Channel) {
-        self.channel(channel).blocked = false;
+    pub(super) fn unblock(&mut self, channel: Channel, now: Time) {
+        let channel = self.channel(channel);
+        channel.blocked = false;
+        channel.open_since = now;
+    }
+
+    /// The subtask was paused as a whole.
+    pub(super) fn resume(&mut self, now: Time) {
+        self.channels.iter_mut().for_each(|channel| channel.open_since = now);
     }
 
     /// The end of data on a channel was taken; true if that was the last one.
@@ -236,7 +251,8 @@ impl Gate {
         assert!(channel.queue.is_empty(), "nobody sends before all hold the restored state (R1)");
         channel.watermark = watermark;
         for packet in captured {
-            self.deliver(packet);
+            // It waits for nobody here: as if it arrived when it is taken.
+            self.deliver(packet, Time(u64::MAX));
         }
         let channel = self.channels.get_mut(index).expect("as above");
         // An end that is among the captured is still to come.

@@ -1,6 +1,7 @@
 //! Does what a checkpoint algorithm says. The cut happens here: one uninterruptible step, O(1) in the size of the state.
 
 use super::snapshot::Part;
+use super::trail::Trail;
 use super::{FirstSeen, Subtask, is_final};
 use crate::control::{Captured, ChannelPart, Report};
 use crate::error::Result;
@@ -39,9 +40,12 @@ impl Subtask {
         for action in actions {
             match action {
                 Action::Block(channel) => self.block(channel),
-                Action::Unblock(channel) => self.unblock(channel),
+                Action::Unblock(channel) => self.unblock(channel, cx.now),
                 Action::Pause => self.paused = true,
-                Action::Resume => self.paused = false,
+                Action::Resume => {
+                    self.paused = false;
+                    self.gate.resume(cx.now);
+                }
                 Action::Forward(barrier) => {
                     forwarded = Some((barrier, cx.look()));
                     self.forward(barrier, cx)?;
@@ -78,8 +82,8 @@ impl Subtask {
         if self.is_source { self.held = true } else { self.gate.block(channel) }
     }
 
-    fn unblock(&mut self, channel: Channel) {
-        if self.is_source { self.held = false } else { self.gate.unblock(channel) }
+    fn unblock(&mut self, channel: Channel, now: Time) {
+        if self.is_source { self.held = false } else { self.gate.unblock(channel, now) }
     }
 
     /// Emits what operators buffer, and the barrier behind it on all outputs.
@@ -95,7 +99,7 @@ impl Subtask {
 
     /// Takes the handles of all state: tables, sink epochs, positions, watermarks.
     fn cut(&mut self, barrier: Barrier, began: Time, cx: &mut Context<'_>) -> Result<()> {
-        let id = barrier.id;
+        let (id, trail) = (barrier.id, Trail::begin(self, barrier));
         if barrier.mode.is_exact() {
             self.gate.assert_cut(id);
         }
@@ -114,7 +118,7 @@ impl Subtask {
             captured: Captured::default(),
         });
         let first_seen = self.first_seen.filter(|seen| seen.id == id).map_or(began, |seen| seen.at);
-        let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits);
+        let mut part = Part::new(barrier, self.id, bases, self.ended, channels.collect(), splits, trail);
         part.times(first_seen, began, cx.look());
         self.parts.push(part);
         self.stopped |= is_final(barrier);

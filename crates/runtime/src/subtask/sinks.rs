@@ -3,10 +3,12 @@
 //! Everything that may block happens in calls made off the worker, one at a time. An aborted checkpoint throws nothing away:
 //! its epoch stays, is prepared with the next checkpoint if that had failed, and is committed with the next one recorded.
 
+use super::trail::Whose;
 use crate::attempt::Claim;
 use crate::error::{Error, ErrorKind, Result};
 use crate::heartbeat::Mark;
 use crate::io::{Answer, BlockingCall, answer};
+use crate::manifest::AdoptedLife;
 use crate::operator::{Context, Operator, Signal};
 use crate::record::Record;
 use crate::sink::{Committer, Sealed, SinkWriter, Token};
@@ -104,6 +106,7 @@ pub(super) enum SinkNews {
 /// See the head of this file.
 pub(super) struct SinkPort {
     operator: String,
+    whose: Whose,
     committer: Option<Arc<dyn Committer>>,
     writer: Rc<RefCell<dyn Seal>>,
     epochs: VecDeque<Epoch>,
@@ -120,7 +123,7 @@ pub(super) struct SinkPort {
 }
 
 enum Duty {
-    Claim { overwrite: bool },
+    Claim { overwrite: bool, adopted: Vec<AdoptedLife> },
     Clean(Vec<Token>),
     Overwrite,
 }
@@ -128,11 +131,13 @@ enum Duty {
 impl SinkPort {
     pub(super) fn new(
         operator: &str,
+        whose: Whose,
         committer: Option<Arc<dyn Committer>>,
         writer: Rc<RefCell<dyn Seal>>,
     ) -> SinkPort {
         SinkPort {
             operator: operator.to_owned(),
+            whose,
             committer,
             writer,
             epochs: VecDeque::new(),
@@ -156,8 +161,8 @@ impl SinkPort {
 
     /// A new incarnation begins, or one goes on that took over foreign output; subtask 0 alone. The foreign output goes after
     /// the first commit: after that of the restored tokens, if there is a checkpoint already.
-    pub(super) fn claim(&mut self, claim: Claim, is_restored: bool) {
-        self.owe(Duty::Claim { overwrite: claim.overwrite });
+    pub(super) fn claim(&mut self, claim: Claim, is_restored: bool, adopted: &[AdoptedLife]) {
+        self.owe(Duty::Claim { overwrite: claim.overwrite, adopted: adopted.to_vec() });
         self.overwrite_after_commit = claim.overwrite && !is_restored;
         if claim.overwrite && is_restored {
             self.owe(Duty::Overwrite);
@@ -257,13 +262,16 @@ impl SinkPort {
 
     fn choose(&mut self, committer: Arc<dyn Committer>) -> Option<BlockingCall> {
         // A claim comes before everything; other duties follow the commits that they wait for.
-        if let Some(Duty::Claim { overwrite }) = self.duties.front() {
-            let overwrite = *overwrite;
-            return Some(call(move || Done::Claimed(committer.claim(overwrite))));
+        if let Some(Duty::Claim { overwrite, adopted }) = self.duties.front() {
+            let (overwrite, adopted) = (*overwrite, adopted.clone());
+            return Some(call(move || {
+                let adopts = !overwrite && !adopted.is_empty();
+                Done::Claimed(if adopts { committer.adopt(&adopted) } else { committer.claim(overwrite) })
+            }));
         }
-        if let Some((_, token)) = self.to_commit.front() {
-            let token = Arc::clone(token);
-            return Some(call(move || Done::Committed(committer.commit(&token))));
+        if let Some((id, token)) = self.to_commit.front() {
+            let (token, span) = (Arc::clone(token), self.whose.commit(&self.operator, *id));
+            return Some(call(move || span.in_scope(|| Done::Committed(committer.commit(&token)))));
         }
         match self.duties.front() {
             Some(Duty::Clean(restored)) => {
@@ -279,8 +287,9 @@ impl SinkPort {
         let EpochState::Sealed(mut sealed) = std::mem::replace(&mut epoch.state, EpochState::Preparing) else {
             unreachable!("just found as sealed")
         };
+        let span = self.whose.prepare(&self.operator, id);
         Some(call(move || {
-            let result = committer.prepare(&mut sealed);
+            let result = span.in_scope(|| committer.prepare(&mut sealed));
             Done::Prepared(id, result, sealed)
         }))
     }

@@ -2,6 +2,7 @@
 
 use super::gate::Gate;
 use super::sinks::SinkPort;
+use super::trail::Trail;
 use super::{NO_OPERATOR, Subtask, TOKENS, channel_blob};
 use crate::attempt::WorkerOptions;
 use crate::control::{Captured, ChannelPart, PartTimings, Report, SplitPart, SubtaskPart};
@@ -29,6 +30,7 @@ pub(super) struct Part {
     scan_ended: Time,
     /// Something in flight is not in the segment yet, or has not come yet.
     captures: bool,
+    trail: Trail,
     ack: SubtaskPart,
 }
 
@@ -50,13 +52,14 @@ impl Part {
         finished: bool,
         channels: Vec<ChannelPart>,
         splits: BTreeMap<String, BTreeMap<String, SplitPart>>,
+        trail: Trail,
     ) -> Part {
         let base = bases.iter().flatten().min().copied();
         let timings = PartTimings::default();
         let ack = SubtaskPart { subtask, base, finished, channels, splits, segment: None, timings };
         let scanned = vec![false; bases.len()];
         let (cut_ended, scan_ended) = (Time(0), Time(0));
-        Part { barrier, bases, stage: Stage::Scan(0), scanned, cut_ended, scan_ended, captures: false, ack }
+        Part { barrier, bases, stage: Stage::Scan(0), scanned, cut_ended, scan_ended, captures: false, trail, ack }
     }
 
     /// What is in flight belongs to it.
@@ -77,6 +80,7 @@ impl Part {
         self.ack.timings.alignment = micros(cut_began.since(first_seen));
         self.ack.timings.cut = micros(cut_ended.since(cut_began));
         self.cut_ended = cut_ended;
+        self.trail.scan();
     }
 
     /// The next table in turn that is not scanned; their number if all are.
@@ -142,7 +146,8 @@ impl Subtask {
                 Advance::More => more = true,
                 Advance::Wait => {}
                 Advance::Done => {
-                    let part = self.parts.remove(index);
+                    let mut part = self.parts.remove(index);
+                    part.trail.ack();
                     let (id, part) = (part.id(), Box::new(part.ack));
                     self.acked.push((id, part.clone()));
                     outbox.reports.push(Report::Acked { id, part });
@@ -150,6 +155,7 @@ impl Subtask {
                 }
                 Advance::Failed(reason) => {
                     let id = part.id();
+                    part.trail.decline(&reason);
                     self.parts.remove(index);
                     self.gate.drop_captures(id);
                     self.tables.iter().for_each(|table| table.borrow_mut().abort(id));
@@ -220,6 +226,7 @@ fn advance(
             let Some(table) = tables.get(index) else {
                 part.scan_ended = now;
                 part.stage = Stage::Prepare;
+                part.trail.prepare();
                 return Ok(Advance::More);
             };
             if segments.is_full() {
@@ -250,6 +257,7 @@ fn advance(
             }
             segments.part_done(id);
             part.stage = Stage::Upload;
+            part.trail.upload();
             Ok(Advance::More)
         }
         Stage::Upload => match segments.state(id) {

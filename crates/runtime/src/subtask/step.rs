@@ -103,6 +103,9 @@ impl Subtask {
         if self.paused || self.held || self.ended || self.stopped {
             return Ok(false);
         }
+        if self.draining {
+            return self.end(cx).map(|()| false);
+        }
         let source = self.chain.source().expect("the vertex is a source");
         let pulled = source.pull(cx).map_err(|error| self.fail_at(error))?;
         self.source_wait = None;
@@ -134,7 +137,7 @@ impl Subtask {
     fn take(&mut self, channel: Channel, cx: &mut Context<'_>) -> Result<bool> {
         let (input, element) = self.gate.take(channel).expect("the gate said that it is ready");
         match element {
-            Element::Batch { mut batch, bytes, epoch } => {
+            Element::Batch { mut batch, bytes, epoch, since } => {
                 let before = batch.len();
                 self.chain.on_batch(input, &mut *batch, cx).map_err(|error| self.fail_at(error))?;
                 let moved = batch.len() < before;
@@ -142,9 +145,9 @@ impl Subtask {
                     self.gate.note_epoch(epoch);
                 }
                 if batch.is_empty() {
-                    self.gate.consumed(channel, bytes, cx.outbox);
+                    self.gate.consumed(channel, bytes, since, cx.now, cx.outbox);
                 } else {
-                    self.gate.put_back(channel, Element::Batch { batch, bytes, epoch });
+                    self.gate.put_back(channel, Element::Batch { batch, bytes, epoch, since });
                 }
                 return Ok(moved);
             }

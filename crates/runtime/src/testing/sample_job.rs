@@ -76,6 +76,7 @@ impl SampleJob {
             restored_from,
             next_id: CheckpointId(self.next_id),
             began: (self.next_slot == 1).then_some(INCARNATION),
+            savepoint: None,
         });
         self.append(&entry).await;
         self.attempt
@@ -215,6 +216,7 @@ pub fn manifest(id: CheckpointId, attempt: AttemptId, base: Option<BaseEntry>) -
         base,
         finished: false,
         takes_over: false,
+        adopted: Vec::new(),
         workers: WORKERS,
         timings: ManifestTimings { started_at: 1_700_000_000_000_000, completed_at: 1_700_000_000_018_000 },
         vertices,

@@ -54,6 +54,13 @@ pub(super) fn newest_whole(directory: &Directory, findings: &[Finding]) -> Optio
 
 fn check_log(directory: &Directory, findings: &mut Vec<Finding>) {
     let log = &directory.log;
+    if directory.is_savepoint {
+        if log.is_empty() {
+            let what = "the savepoint cannot be restored: its first object is damaged".to_owned();
+            findings.push(damage(layout::SAVEPOINT.to_owned(), what, COPY, None, None));
+        }
+        return;
+    }
     if log.is_empty() && directory.lengths.keys().any(|path| path.starts_with(layout::MANIFESTS)) {
         let what = "the log is gone, though there are manifests".to_owned();
         findings.push(damage(layout::LOG.to_owned(), what, "put back a copy of the whole directory `log`", None, None));

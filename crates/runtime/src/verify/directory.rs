@@ -32,6 +32,8 @@ pub struct Directory {
     /// Paths of damaged small objects, and what is wrong.
     pub(super) damaged: LiteMap<String, String>,
     pub(super) strangers: Vec<String>,
+    /// It is a savepoint's: its one entry of the log stands for a log.
+    pub(super) is_savepoint: bool,
     objects: u64,
     bytes: u64,
 }
@@ -90,6 +92,7 @@ impl Directory {
         let name = match layout::parse(path) {
             Some(Name::Segment { .. }) => return,
             None if path == layout::PROBE => return,
+            None if path == layout::SAVEPOINT => return self.read_savepoint(storage).await,
             None => return self.strangers.push(path.to_owned()),
             Some(name) => name,
         };
@@ -117,6 +120,20 @@ impl Directory {
             },
             Name::Pin(_) => self.note(path, bytes.and_then(|bytes| Pin::decode(path, &bytes).map(drop).map_err(text))),
             Name::Segment { .. } => {}
+        }
+    }
+
+    async fn read_savepoint(&mut self, storage: &StorageServer) {
+        let Some(bytes) = get(storage, layout::SAVEPOINT).await.transpose() else { return };
+        self.is_savepoint = true;
+        self.objects += 1;
+        self.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        match bytes.and_then(|bytes| LogEntry::decode(&bytes).map_err(|error| error.to_string())) {
+            Ok(LogEntry::Checkpoint(entry)) => {
+                drop(self.log.insert(entry.slot, Ok(LogEntry::Checkpoint(entry))));
+            }
+            Ok(LogEntry::Start(_)) => self.note(layout::SAVEPOINT, Err("it is the start of an attempt".to_owned())),
+            Err(what) => self.note(layout::SAVEPOINT, Err(what)),
         }
     }
 

@@ -5,17 +5,18 @@
 //! applied from the oldest on: inside a segment deletes before puts.
 
 mod in_flight;
+mod rescale;
 
 use super::unreadable;
-use crate::attempt::{Attempt, Restore};
+use crate::attempt::{Attempt, Restore, RestoredManifest};
 use crate::control::{BlobRef, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
-use crate::key::{KeySpace, owner_of_name, writer_name};
+use crate::key::{KeySpace, group_range, owner_of_name, owners, writer_name};
 use crate::messagepack;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
-use crate::segment::{Apply, BlockEntry, Footer, StateName, TRAILER_LENGTH, footer_range, restore_plan};
+use crate::segment::{Apply, BlockEntry, Footer, StateKind, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
 use crate::state::SharedTable;
 use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
@@ -24,7 +25,9 @@ use flott_checkpoint::SubtaskId;
 use in_flight::InFlight;
 use litemap::LiteMap;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
+use tracing::Span;
 
 /// Most footers fit into what is asked for first; no footer has more than `MAX_FOOTER`.
 const FIRST_TAIL: u64 = 16 << 10;
@@ -34,6 +37,8 @@ const IN_FLIGHT: usize = 4;
 /// See the head of this file.
 pub(super) struct Restoring {
     attempt: Arc<Attempt>,
+    /// Open as long as it lasts; none if there is nothing to restore.
+    span: Span,
     worker: u16,
     next_ticket: u64,
     begun: bool,
@@ -58,23 +63,44 @@ struct Blocks {
     in_flight: InFlight,
 }
 
-/// The segments of one worker, oldest checkpoint first, and where they are.
+/// The segments that hold the key groups of one worker, oldest checkpoint first, and where they are.
 #[derive(Default)]
 struct Chain {
-    paths: Vec<String>,
+    paths: Vec<Vec<String>>,
     footers: Vec<Vec<Footer>>,
 }
 
 enum Piece {
-    Block { path: String, entry: BlockEntry, groups: std::ops::Range<u16>, table: SharedTable },
-    Blob { path: String, operator: String, piece: crate::segment::Piece, last: bool, owned: bool },
-    InFlight { path: String, channel: ChannelId, piece: crate::segment::Piece },
+    /// Without key groups it is a copy that another worker wrote.
+    Block {
+        path: String,
+        entry: BlockEntry,
+        groups: Option<Range<u16>>,
+        table: SharedTable,
+    },
+    Blob {
+        path: String,
+        operator: String,
+        piece: crate::segment::Piece,
+        last: bool,
+        owned: bool,
+    },
+    InFlight {
+        path: String,
+        channel: ChannelId,
+        piece: crate::segment::Piece,
+    },
 }
 
 impl Restoring {
     pub(super) fn new(attempt: &Arc<Attempt>, worker: u16) -> Restoring {
+        let span = attempt.restore.as_ref().map_or_else(Span::none, |restore| {
+            let (job, attempt, checkpoint) = (attempt.plan.job.as_str(), attempt.id.0, restore.checkpoint.0);
+            tracing::info_span!(target: "flott", "restore", job, attempt, subtask = worker, checkpoint)
+        });
         Restoring {
             attempt: Arc::clone(attempt),
+            span,
             worker,
             next_ticket: 0,
             begun: false,
@@ -94,6 +120,7 @@ impl Restoring {
     pub(super) fn advance(&mut self, subtasks: &mut [Subtask], outbox: &mut Outbox) -> Result<bool> {
         let attempt = Arc::clone(&self.attempt);
         let Some(restore) = &attempt.restore else { return Ok(true) };
+        let _in = self.span.clone().entered();
         if !self.begun {
             self.begun = true;
             self.list_footers(restore, subtasks);
@@ -122,24 +149,41 @@ impl Restoring {
         let mut in_flight = std::mem::take(&mut blocks.in_flight);
         let finished = finished(&attempt, restore);
         for subtask in subtasks {
-            restore_rest(restore, subtask, &tokens, &finished, &mut in_flight, self.worker)?;
+            restore_rest(&attempt, restore, subtask, &tokens, &finished, &mut in_flight, self.worker)?;
         }
         Ok(true)
     }
 
-    /// The segments that this worker needs: its own along the chain, and of the newest checkpoint those with tokens for it.
+    /// The segments that this worker needs: along the chain those that hold its key groups, and of the newest checkpoint those
+    /// with tokens for it.
     fn list_footers(&mut self, restore: &Restore, subtasks: &[Subtask]) {
         let mut blobs: LiteMap<String, BlobRef> = LiteMap::new_vec();
+        let tables = || subtasks.iter().flat_map(Subtask::tables);
+        let copies = self.attempt.rescaled_from().is_some() && tables().any(has_copies);
         for manifest in restore.manifests.values() {
-            let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
-            let segments = own.filter_map(|part| part.segment.clone());
+            let owners = self.holders(manifest);
+            let needed = |index: u16| (owners.contains(&index) && tables().next().is_some()) || copies && index == 0;
+            let in_flight = |index: u16| self.attempt.same_channels() && index == self.worker;
+            let parts = manifest.parts.values();
+            let parts = parts.filter(|part| needed(part.subtask.index) || in_flight(part.subtask.index));
+            let segments = parts.filter_map(|part| part.segment.clone());
             blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
         }
-        for (operator, cleans) in subtasks.iter().flat_map(Subtask::sink_operators) {
+        let sinks = subtasks.iter().flat_map(Subtask::sink_operators).filter(|_| restore.commits);
+        for (operator, cleans) in sinks {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
             blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
         }
         self.waiting_footers.extend(blobs.into_iter().map(|(_, blob)| (blob, FIRST_TAIL)));
+    }
+
+    /// The workers of a checkpoint that held the key groups of this one.
+    fn holders(&self, manifest: &RestoredManifest) -> Range<u16> {
+        #[cfg(feature = "mutations")]
+        if crate::mutation::is(crate::mutation::Mutation::GroupsLeftBehind) {
+            return self.worker..self.worker + 1;
+        }
+        owners(&KeySpace::of_attempt(&self.attempt, self.worker).owned, self.attempt.key_groups, manifest.workers())
     }
 
     fn ask_footers(&mut self, outbox: &mut Outbox) {
@@ -219,16 +263,23 @@ impl Restoring {
 
     fn plan_blocks(&mut self, restore: &Restore, subtasks: &[Subtask]) -> Result<Blocks> {
         let mut blocks = Blocks::default();
-        let chain = self.chain(restore);
-        let space = KeySpace::of_attempt(&self.attempt, self.worker);
+        let chain = self.chain(restore, |manifest| self.holders(manifest));
+        let copies = self.chain(restore, |_| 0..1);
+        let rescaled = self.attempt.rescaled_from();
         for subtask in subtasks {
             for table in subtask.tables() {
-                plan_table(restore, &chain, &space, &self.attempt, table, &mut blocks)?;
+                let copied_from = rescaled.filter(|_| has_copies(table));
+                let chain = if copied_from.is_some() { &copies } else { &chain };
+                // Copies are alike, so that of the first worker is as good as any.
+                let (workers, worker) = copied_from.map_or((self.attempt.workers, self.worker), |before| (before, 0));
+                let groups = group_range(self.attempt.key_groups, workers.into(), worker.into());
+                let wanted = Wanted { groups, copy: copied_from.is_some() };
+                plan_table(restore, chain, &wanted, &self.attempt, table, &mut blocks)?;
             }
-            for (operator, cleans) in subtask.sink_operators() {
+            for (operator, cleans) in subtask.sink_operators().filter(|_| restore.commits) {
                 self.plan_tokens(restore, operator, cleans, &mut blocks);
             }
-            if restore.same_topology {
+            if self.attempt.same_channels() {
                 in_flight::plan(restore, subtask.id(), &self.footers, &mut blocks.waiting)
                     .map_err(|error| self.located(error))?;
             }
@@ -236,17 +287,18 @@ impl Restoring {
         Ok(blocks)
     }
 
-    /// This worker's segments, oldest checkpoint first.
-    fn chain(&self, restore: &Restore) -> Chain {
+    /// The segments of some workers, as far as they were read, oldest checkpoint first.
+    fn chain(&self, restore: &Restore, workers: impl Fn(&RestoredManifest) -> Range<u16>) -> Chain {
         let mut chain = Chain::default();
         for manifest in restore.manifests.values() {
-            let own = manifest.parts.values().filter(|part| part.subtask.index == self.worker);
-            if let Some(blob) = own.filter_map(|part| part.segment.as_ref()).next() {
-                let footer =
-                    self.footers.get(&blob.path).expect("the footers of all segments of this worker were read");
-                chain.paths.push(blob.path.clone());
-                chain.footers.push(vec![footer.clone()]);
-            }
+            let workers = workers(manifest);
+            let parts = manifest.parts.values().filter(|part| workers.contains(&part.subtask.index));
+            let paths: BTreeSet<&String> =
+                parts.filter_map(|part| part.segment.as_ref()).map(|blob| &blob.path).collect();
+            let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.footers.get(path)?.clone())));
+            let (paths, footers) = read.unzip();
+            chain.paths.push(paths);
+            chain.footers.push(footers);
         }
         chain
     }
@@ -306,9 +358,11 @@ impl Blocks {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
-                table
-                    .restore(&block, groups)
-                    .map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
+                let restored = match groups {
+                    Some(groups) => table.restore(&block, groups),
+                    None => table.restore_copy(&block),
+                };
+                restored.map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
             }
             Piece::Blob { path, operator, piece, last, owned } => {
                 let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
@@ -331,11 +385,22 @@ impl Blocks {
     }
 }
 
+/// What to read of a state.
+struct Wanted {
+    groups: Range<u16>,
+    /// All of it is the copy of another worker.
+    copy: bool,
+}
+
+fn has_copies(table: &SharedTable) -> bool {
+    table.borrow().declaration().kind == StateKind::Broadcast
+}
+
 /// The blocks of one state, in the order in which they are to be applied.
 fn plan_table(
     restore: &Restore,
     chain: &Chain,
-    space: &KeySpace,
+    wanted: &Wanted,
     attempt: &Attempt,
     table: &SharedTable,
     blocks: &mut Blocks,
@@ -347,14 +412,16 @@ fn plan_table(
         let hint = "restore with the types that wrote it, or start over with --restore none --overwrite";
         Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(hint)
     };
-    let newest = chain.footers.last().and_then(|segments| segments.first());
-    if let Some(section) = newest.and_then(|footer| footer.state(&stored.operator, &stored.state)) {
+    let newest = chain.footers.last().into_iter().flatten();
+    for section in newest.filter_map(|footer| footer.state(&stored.operator, &stored.state)) {
         table.borrow_mut().expect(&section.declaration).map_err(|error| unusable(error.to_string()))?;
     }
     let plan =
-        restore_plan(&chain.footers, &stored, space.owned.clone()).map_err(|error| unusable(error.to_string()))?;
-    for Apply { link, block, groups, .. } in plan {
-        let path = chain.paths.get(link).expect("a plan names links of its chain").clone();
+        restore_plan(&chain.footers, &stored, wanted.groups.clone()).map_err(|error| unusable(error.to_string()))?;
+    for Apply { link, segment, block, groups } in plan {
+        let path = chain.paths.get(link).and_then(|paths| paths.get(segment));
+        let path = path.expect("a plan names segments of its chain").clone();
+        let groups = Some(groups).filter(|_| !wanted.copy);
         blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
     }
     Ok(())
@@ -362,6 +429,7 @@ fn plan_table(
 
 /// Positions, watermarks, ends of data and tokens of one subtask.
 fn restore_rest(
+    attempt: &Attempt,
     restore: &Restore,
     subtask: &mut Subtask,
     tokens: &LiteMap<String, Vec<RestoredToken>>,
@@ -377,7 +445,8 @@ fn restore_rest(
         let mut union = all.peekable();
         union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())
     });
-    let own = parts.get(&subtask.id()).filter(|_| restore.same_topology);
+    let own = parts.get(&subtask.id()).filter(|_| attempt.same_channels());
+    let merged = rescale::merged(parts, subtask, finished).filter(|_| restore.same_topology && own.is_none());
     let channels = own.map(|part| {
         let ended = |edge: u16, from: u16| {
             // The sender's part decides (D11): without alignment a receiver's part can be ahead of it.
@@ -401,8 +470,11 @@ fn restore_rest(
     subtask.restore(RestoredPart {
         checkpoint: restore.checkpoint,
         splits,
-        channels: channels.unwrap_or_default(),
-        finished: own.is_some_and(|part| finished.contains(&part.subtask)),
+        finished: match &merged {
+            Some(merged) => merged.finished,
+            None => own.is_some_and(|part| finished.contains(&part.subtask)),
+        },
+        channels: channels.or(merged.map(|merged| merged.channels)).unwrap_or_default(),
         tokens: tokens.clone(),
     });
     Ok(())

@@ -2,6 +2,7 @@
 //! crashed and restored in every mode, in many interleavings.
 
 mod job;
+mod rescale;
 mod restored_tokens;
 mod script;
 mod timers;

@@ -78,6 +78,7 @@ impl World {
             13 => Command::Checkpoint { full: false, request: RequestId(1) },
             14 => Command::Savepoint { request: RequestId(1) },
             _ if self.random.one_in(3) => Command::Cancel,
+            _ if place == 1 => Command::EndWithSavepoint { drain: false },
             _ => Command::Stop,
         }
     }
@@ -85,7 +86,7 @@ impl World {
     pub(super) fn command(&mut self, process: usize, command: Command) -> Checked {
         self.say(|| format!("process {process} is told: {command:?}"));
         let Some(it) = self.processes.get_mut(process) else { return Ok(()) };
-        if matches!(command, Command::Stop | Command::Cancel) {
+        if matches!(command, Command::Stop | Command::Cancel | Command::EndWithSavepoint { .. }) {
             it.told_to_stop = true;
         }
         self.manage(process, ManagerEvent::Command(command))

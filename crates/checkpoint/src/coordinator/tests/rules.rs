@@ -352,6 +352,24 @@ fn savepoints_come_before_the_final_checkpoint_and_the_final_one_serves_all_othe
 }
 
 #[test]
+fn a_final_checkpoint_that_is_to_be_copied_is_full_and_waits_for_nothing_else() {
+    for mode in Mode::ALL {
+        let mut bench = Bench::new(Options { mode, ..by_hand() });
+        bench.on(Event::Trigger { request: RequestId(1), full: false });
+        bench.complete();
+        bench.on(Event::EndWithSavepoint);
+        assert!(!bench.coordinator.is_ending(), "it asks for no end");
+        bench.on(Event::Trigger { request: RequestId(2), full: false });
+        assert_eq!((bench.barrier().kind, bench.barrier().base), (Kind::Checkpoint, Some(id(10))));
+        bench.on(Event::Stop);
+        bench.complete();
+        let aligned = if mode.acts_on_arrival() { Mode::Aligned } else { mode };
+        assert_eq!((bench.barrier().kind, bench.barrier().base), (Kind::Final, None));
+        assert_eq!(bench.barrier().mode, aligned);
+    }
+}
+
+#[test]
 fn a_failed_manifest_is_a_failure_and_not_an_end() {
     let mut bench = Bench::new(every_second());
     bench.tick(1000);

@@ -11,7 +11,7 @@ use std::net::TcpStream as Client;
 fn serving() -> (JobHandle, tempfile::TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let job = Job::new("counting");
-    job.workers(2).metrics("127.0.0.1:0").checkpoint_interval(Duration::from_millis(20));
+    job.workers(2).metrics("127.0.0.1:0").hot_keys(true).checkpoint_interval(Duration::from_millis(20));
     job.checkpoint_dir(dir.path().display().to_string());
     job.source("numbers", Generator::unbounded(1, |n, _| n).rate(10_000.0))
         .key_by(|n| n % 10)
@@ -57,6 +57,9 @@ fn a_running_job_exports_what_its_subtasks_and_checkpoints_do() {
         assert!(text.contains(&format!("phase=\"{phase}\"")), "{phase}: {text}");
     }
     assert!(sum(&text, "least_credit_bytes") > 0.0, "{text}");
+    // No samples yet, or ten keys of which all are hot: never more than all records of two subtasks.
+    assert!(text.contains("flott_hottest_key_share{job=\"counting\",operator=\"count\",subtask=\"0\"}"), "{text}");
+    assert!(sum(&text, "hot_keys_share") <= 2.0, "{text}");
     assert!(text.contains("flott_records_in_total{job=\"counting\",chain=\"numbers"), "{text}");
     let again = scrape(&handle);
     assert!(sum(&again, "records_in_total") >= sum(&text, "records_in_total"), "a counter does not fall");
@@ -109,4 +112,29 @@ fn names_are_escaped_and_what_is_not_known_is_left_out() {
     assert_eq!(lags.len(), 1, "{text}");
     assert!(lags[0].ends_with(" 2"), "{text}");
     assert!(!text.contains("last_checkpoint"), "there was none: {text}");
+}
+
+#[test]
+fn a_hot_key_is_named_by_the_status_and_its_share_is_exported_without_its_name() {
+    let job = Job::new("uneven");
+    job.workers(2).metrics("127.0.0.1:0").hot_keys(true);
+    job.source("clicks", Generator::unbounded(1, |n, _| if n % 2 == 0 { "hot".to_owned() } else { n.to_string() }))
+        .key_by(|page| page.clone())
+        .fold("views", 0u64, |views, _| *views += 1)
+        .filter(|_| false)
+        .sink("out", crate::connector::print());
+    let handle = job.spawn().expect("it starts");
+    let hot = loop {
+        if let Some(hot) = handle.status().hot_keys.first().cloned() {
+            break hot;
+        }
+        assert!(handle.wait_for(Duration::from_millis(5)).is_none(), "it ended");
+    };
+    assert_eq!((hot.operator.as_str(), hot.key.as_str()), ("views", "hot"));
+    assert!(hot.share > 0.4, "{hot:?}");
+    let text = scrape(&handle);
+    assert!(sum(&text, "hottest_key_share") > 0.4, "{text}");
+    assert!(!text.contains("\"hot\""), "{text}");
+    handle.cancel();
+    let _ = handle.wait();
 }

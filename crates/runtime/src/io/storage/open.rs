@@ -79,9 +79,44 @@ pub fn find_storage(location: &str, job: Option<&str>) -> Result<(String, Storag
     }
 }
 
+/// Makes the directory of a savepoint: one that is new, or empty. Gives back its absolute path too.
+///
+/// # Errors
+/// `Refused`, saying why no savepoint can be written there.
+pub fn create_savepoint_storage(location: &str) -> Result<(String, StorageServer)> {
+    let refused = |directory: &Path, what: String| {
+        Error::refused(format!("no savepoint can be written to {}: {what}", directory.display()))
+    };
+    if location.is_empty() {
+        return Err(Error::refused("the directory of the savepoint is empty: name one"));
+    }
+    let directory = directory_of(location)?;
+    check_is_directory(&directory, location)?;
+    fs::create_dir_all(&directory).map_err(|error| refused(&directory, error.to_string()))?;
+    let mut entries = fs::read_dir(&directory).map_err(|error| refused(&directory, error.to_string()))?;
+    if entries.next().is_some() {
+        let what = match (directory.join(layout::SAVEPOINT).exists(), directory.join(layout::UNFINISHED).exists()) {
+            (true, _) => "there is one already",
+            (false, true) => "it holds one that is being written, or was left unfinished",
+            (false, false) => "it is not empty",
+        };
+        return Err(refused(&directory, what.to_owned()).hint("name a directory that is new or empty"));
+    }
+    let canonical = fs::canonicalize(&directory).map_err(|error| refused(&directory, error.to_string()))?;
+    sync_parents(&canonical);
+    Ok((canonical.display().to_string(), local(&canonical)?))
+}
+
+/// The storage of another directory, to be read; `None` if there is none.
+pub(super) fn open_elsewhere(location: &str) -> Result<Option<StorageServer>> {
+    let directory = directory_of(location)?;
+    if directory.is_dir() { local(&directory).map(Some) } else { Ok(None) }
+}
+
 /// Any of what a job leaves: also a directory that lost its log is one to look at.
 fn is_job(directory: &Path) -> bool {
-    [layout::LOG, layout::MANIFESTS].iter().any(|part| directory.join(part).is_dir())
+    [layout::SAVEPOINT, layout::UNFINISHED].iter().any(|file| directory.join(file).is_file())
+        || [layout::LOG, layout::MANIFESTS].iter().any(|part| directory.join(part).is_dir())
 }
 
 impl StorageServer {

@@ -328,6 +328,9 @@ impl Rig {
                 self.triggered(index, barrier);
             }
             Order::Resolved { id, completed } => self.resolved(index, id, completed),
+            // Like a real worker: its sources end when they are open, and say so again if they are told again.
+            Order::Drain if worker.open => self.finish(index),
+            Order::Drain => {}
             Order::Locate(id) => self.located(index, id),
             Order::Close => {
                 worker.closed = true;
@@ -357,6 +360,10 @@ impl Rig {
         if self.script.ends_after.is_none_or(|after| completed < after) {
             return;
         }
+        self.finish(index);
+    }
+
+    fn finish(&mut self, index: u16) {
         for subtask in Rig::subtasks(index) {
             self.workers[usize::from(index)].finished.insert(subtask);
             self.report(index, Report::Finished { subtask });

@@ -4,11 +4,12 @@ use super::rig::{Rig, plan, settings};
 use super::store::Store;
 use crate::control::{BlobRef, Captured, ChannelPart};
 use crate::error::{Error, ErrorKind};
-use crate::job_manager::{JobSettings, Outcome};
+use crate::job_manager::{JobEvent, JobSettings, Outcome};
 use crate::key::Shape;
 use crate::manifest::Manifest;
 use crate::plan::{Plan, Role, StatePlan};
 use crate::time::Watermark;
+use flott_checkpoint::CheckpointId;
 
 fn recorded() -> Store {
     let store = Store::default();
@@ -119,12 +120,56 @@ fn another_value_type_is_not_refused_for_fields_can_be_added() {
 }
 
 #[test]
-fn the_workers_are_those_of_the_checkpoint_and_no_others() {
+fn the_workers_are_those_of_the_checkpoint_unless_the_user_says_otherwise() {
     let store = recorded();
-    let error = refused(&store, plan(), JobSettings { workers: Some(3), ..settings() });
-    assert!(error.to_string().contains("2 workers") && error.to_string().contains("--workers 2"), "{error}");
     let rig = starts(&store, plan(), JobSettings { default_workers: 7, ..settings() });
-    assert_eq!(rig.attempts[0].workers, 2);
+    assert_eq!((rig.attempts[0].workers, rig.attempts[0].rescaled_from()), (2, None));
+    for workers in [1, 3, 128] {
+        let store = recorded();
+        let rig = starts(&store, plan(), JobSettings { workers: Some(workers), ..settings() });
+        assert_eq!((rig.attempts[0].workers, rig.attempts[0].rescaled_from()), (workers, Some(2)));
+        let told = |event: &JobEvent| matches!(event, JobEvent::Restored { rescaled_from: Some(2), .. });
+        assert!(rig.events.iter().any(told), "{:?}", rig.events);
+    }
+}
+
+#[test]
+fn the_first_checkpoint_of_other_workers_is_full_and_those_after_it_build_on_it() {
+    let store = recorded();
+    let mut rig = Rig::with(&store, 72, plan(), JobSettings { workers: Some(3), ..settings() });
+    rig.run_until(|rig| rig.completed().len() == 2);
+    let attempt = rig.attempts[0].id;
+    let manifest = |id| {
+        let path = crate::layout::manifest(CheckpointId(id), attempt);
+        Manifest::decode(&path, &store.get(&path).expect("it is there")).expect("readable")
+    };
+    assert_eq!((manifest(2).workers, manifest(2).base, manifest(2).parent), (3, None, Some(CheckpointId(1))));
+    assert_eq!(manifest(3).base.map(|base| base.id), Some(CheckpointId(2)));
+    // A process that is told nothing goes on with them.
+    let rig = starts_from(&store, 3, settings());
+    assert_eq!((rig.attempts[0].workers, rig.attempts[0].rescaled_from()), (3, None));
+}
+
+fn starts_from(store: &Store, id: u64, settings: JobSettings) -> Rig {
+    let mut rig = Rig::with(store, 73, plan(), settings);
+    rig.run_until(|rig| rig.completed().len() == 1);
+    assert_eq!(rig.restored(), [Some(id)]);
+    rig
+}
+
+#[test]
+fn more_workers_than_key_groups_are_refused() {
+    let store = Store::default();
+    let few = JobSettings { key_groups: 3, ..settings() };
+    Rig::with(&store, 70, plan(), few).run_until(|rig| rig.completed().len() == 1);
+    // The key groups are those of the checkpoint, whatever a new job would have.
+    let mut rig = Rig::with(&store, 71, plan(), JobSettings { workers: Some(4), ..settings() });
+    let Outcome::Failed(error) = rig.run() else { panic!("it must not start") };
+    assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+    let said = error.to_string();
+    assert!(said.contains("4 workers") && said.contains("3 key groups") && said.contains("--workers 3"), "{said}");
+    assert!(rig.attempts.is_empty(), "no worker is started");
+    starts(&store, plan(), JobSettings { workers: Some(3), ..settings() });
 }
 
 #[test]
@@ -166,7 +211,9 @@ fn records_in_flight_are_refused_by_a_job_with_other_channels_and_welcome_in_the
     let error = refused(&store, other, settings()).to_string();
     assert!(error.contains("3 records that were in flight") && error.contains("savepoint"), "{error}");
     let error = refused(&store, plan(), JobSettings { workers: Some(3), ..settings() }).to_string();
-    assert!(error.contains("2 workers"), "{error}");
+    for said in ["2 workers", "3 records that were in flight", "--workers 2 and --checkpoint-mode aligned"] {
+        assert!(error.contains(said), "{error}");
+    }
     starts(&store, plan(), settings());
 }
 

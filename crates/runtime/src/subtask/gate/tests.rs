@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 const HERE: ChannelId = ChannelId { edge: 0, from: 0, to: 0 };
 const CHANNEL: Channel = Channel(0);
+const NOW: Time = Time(0);
 const ATTEMPT: AttemptId = AttemptId(3);
 
 fn gate() -> Gate {
@@ -78,11 +79,11 @@ fn read(mut bytes: &[u8]) -> Vec<i64> {
 fn take(gate: &mut Gate, records: usize) -> Vec<i64> {
     let Some((_, element)) = gate.take(CHANNEL) else { return vec![] };
     match element {
-        Element::Batch { mut batch, bytes, epoch } => {
+        Element::Batch { mut batch, bytes, epoch, since } => {
             let numbers = batch.as_any().downcast_mut::<Batch<u64>>().expect("numbers");
             let taken = std::iter::from_fn(|| numbers.take()).take(records).map(|(number, _)| number as i64).collect();
             if !batch.is_empty() {
-                gate.put_back(CHANNEL, Element::Batch { batch, bytes, epoch });
+                gate.put_back(CHANNEL, Element::Batch { batch, bytes, epoch, since });
             }
             taken
         }
@@ -95,16 +96,16 @@ fn take(gate: &mut Gate, records: usize) -> Vec<i64> {
 #[test]
 fn the_rest_of_a_half_consumed_batch_is_captured_once_though_it_is_taken_before_it_is_scanned() {
     let mut gate = gate();
-    gate.deliver(data(0, &[1, 2, 3, 4, 5], Some(7)));
+    gate.deliver(data(0, &[1, 2, 3, 4, 5], Some(7)), NOW);
     assert_eq!(take(&mut gate, 2), [1, 2]);
     gate.start_capture(CHANNEL, CheckpointId(1));
     assert_eq!(take(&mut gate, 2), [3, 4]);
     assert_eq!(take(&mut gate, 2), [5]);
-    gate.deliver(data(0, &[6], None));
-    gate.deliver(packet(0, Payload::End));
-    gate.deliver(barrier(1));
+    gate.deliver(data(0, &[6], None), NOW);
+    gate.deliver(packet(0, Payload::End), NOW);
+    gate.deliver(barrier(1), NOW);
     gate.end_capture(CHANNEL, CheckpointId(1));
-    gate.deliver(data(1, &[], Some(9)));
+    gate.deliver(data(1, &[], Some(9)), NOW);
     let mut bytes = Vec::new();
     assert!(gate.take_captured(CheckpointId(1)).is_none(), "nothing is handed over yet");
     written(&mut gate, 1, 1, &mut bytes);
@@ -120,15 +121,15 @@ fn the_rest_of_a_half_consumed_batch_is_captured_once_though_it_is_taken_before_
 fn a_newer_watermark_does_not_replace_one_that_is_written_down() {
     let mut gate = gate();
     gate.start_capture(CHANNEL, CheckpointId(1));
-    gate.deliver(data(0, &[], Some(5)));
-    gate.deliver(data(0, &[], Some(6)));
+    gate.deliver(data(0, &[], Some(5)), NOW);
+    gate.deliver(data(0, &[], Some(6)), NOW);
     let mut bytes = Vec::new();
     assert!(gate.captured(CheckpointId(1), 1).expect("numbers").is_some_and(|(_, more)| {
         bytes.extend(more);
         true
     }));
-    gate.deliver(data(0, &[], Some(8)));
-    gate.deliver(barrier(1));
+    gate.deliver(data(0, &[], Some(8)), NOW);
+    gate.deliver(barrier(1), NOW);
     gate.end_capture(CHANNEL, CheckpointId(1));
     written(&mut gate, 1, 1, &mut bytes);
     assert_eq!(read(&bytes), [-6, -8]);
@@ -151,7 +152,7 @@ fn what_is_restored_comes_first_and_an_end_that_was_in_flight_is_still_to_come()
 #[test]
 fn a_capture_that_was_dropped_holds_and_hands_over_nothing() {
     let mut gate = gate();
-    gate.deliver(data(0, &[1], None));
+    gate.deliver(data(0, &[1], None), NOW);
     gate.start_capture(CHANNEL, CheckpointId(1));
     take(&mut gate, 1);
     assert!(gate.buffered() > 0);
@@ -208,10 +209,10 @@ impl Model {
             Move::Send(count) => {
                 let records: Vec<u64> = (self.next..self.next + count as u64).collect();
                 self.next += count as u64;
-                self.gate.deliver(data(self.id - 1, &records, None));
+                self.gate.deliver(data(self.id - 1, &records, None), NOW);
                 records.iter().for_each(|&number| self.enter(number as i64));
             }
-            Move::Watermark => drop(self.gate.deliver(data(self.id - 1, &[], Some(self.next as i64)))),
+            Move::Watermark => drop(self.gate.deliver(data(self.id - 1, &[], Some(self.next as i64)), NOW)),
             Move::Take(most) => {
                 let taken: Vec<i64> = take(&mut self.gate, most).into_iter().filter(|number| *number >= 0).collect();
                 for number in taken {
@@ -230,9 +231,9 @@ impl Model {
     }
 
     fn barrier(&mut self) {
-        self.gate.deliver(barrier(self.id));
+        self.gate.deliver(barrier(self.id), NOW);
         self.gate.end_capture(CHANNEL, CheckpointId(self.id));
-        self.gate.deliver(data(self.id, &[1_000_000 + self.id], None));
+        self.gate.deliver(data(self.id, &[1_000_000 + self.id], None), NOW);
         self.waiting.push_back(1_000_000 + self.id as i64);
         written(&mut self.gate, self.id, 1, &mut self.bytes);
         assert!(self.gate.take_captured(CheckpointId(self.id)).is_some());

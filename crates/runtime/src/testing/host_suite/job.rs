@@ -124,6 +124,7 @@ impl Job {
             first_checkpoint: CheckpointId(1),
             restore: None,
             claim: None,
+            adopted: Vec::new(),
             options,
             world: World {
                 files: Arc::new(Nothing),

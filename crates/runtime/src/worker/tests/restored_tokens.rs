@@ -137,7 +137,7 @@ fn a_worker_reads_the_segments_of_the_writers_that_it_owns_and_a_few_at_a_time()
     for worker in 0..after {
         let owned = |index: &u16| owner_of_name(&writer_name("out", *index), after) == worker;
         // The first worker cleans, and has to know all tokens.
-        let needed = (0..before).filter(|index| worker == 0 || *index == worker || owned(index));
+        let needed = (0..before).filter(|index| worker == 0 || owned(index));
         assert_eq!(second.read[&worker], needed.filter_map(path_of).collect(), "worker {worker}");
         reads += second.read[&worker].len();
     }

@@ -41,7 +41,7 @@ pub(super) struct Setting {
 }
 
 impl Setting {
-    fn new(mode: Mode, shows: job::Shows) -> Setting {
+    pub(super) fn new(mode: Mode, shows: job::Shows) -> Setting {
         let committed = Committed::default();
         Setting {
             plan: Arc::new(job::plan(&committed, shows)),
@@ -112,7 +112,10 @@ impl Run {
             manifests.insert(*id, RestoredManifest { vertex_of: vertex_of.clone(), parts: parts.clone() });
         }
         let (checkpoint, _) = self.completed.last()?;
-        Some((Restore { checkpoint: *checkpoint, manifests, same_topology: true }, self.storage.clone()))
+        Some((
+            Restore { checkpoint: *checkpoint, manifests, same_topology: true, own: true, commits: true },
+            self.storage.clone(),
+        ))
     }
 }
 
@@ -208,6 +211,7 @@ impl Script {
             first_checkpoint: CheckpointId(next_id),
             restore,
             claim: Some(crate::attempt::Claim { overwrite: false }),
+            adopted: Vec::new(),
             options,
             world: World {
                 files: Arc::clone(&setting.files),

@@ -125,6 +125,7 @@ fn attempt(fired: &Arc<Mutex<Vec<u64>>>) -> Arc<Attempt> {
         first_checkpoint: CheckpointId(1),
         restore: None,
         claim: Some(Claim { overwrite: false }),
+        adopted: Vec::new(),
         options: WorkerOptions { quantum, ..WorkerOptions::default() },
         world: World {
             files: Arc::new(MemoryFiles::new()),

@@ -1,0 +1,280 @@
+//! Savepoints: a checkpoint of a job, copied into a directory of its own, and found again in there.
+//!
+//! A savepoint is taken as every checkpoint, into the job's own storage and log, and copied from there by whoever asked for it;
+//! so a slow or broken target costs the job nothing. In the copy the order is that of C1: blobs, manifest, and last of all the
+//! entry of the log, `savepoint.json`, which names the manifest and its checksum. A directory without it is no savepoint.
+//! Every byte is compared with its checksum while it is copied. Names are relative: the directory may be moved.
+
+use crate::control::BlobRef;
+use crate::envelope::{from_hex, hex};
+use crate::error::{Error, Result};
+use crate::io::storage::StorageServer;
+use crate::io::{StorageReply, StorageRequest};
+use crate::layout;
+use crate::manifest::{BaseEntry, Manifest};
+use bytes::Bytes;
+use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, LogEntry, Savepoint, Slot};
+use std::future::Future;
+use xxhash_rust::xxh3::Xxh3Default;
+
+#[cfg(test)]
+mod tests;
+
+/// So much of a blob is in memory at once, in bytes.
+const PIECE: u64 = 1 << 20;
+
+/// Something that serves requests as a storage does.
+pub trait Serve: Sync {
+    /// Serves one request.
+    fn serve(&self, request: StorageRequest) -> impl Future<Output = StorageReply> + Send;
+}
+
+impl Serve for StorageServer {
+    fn serve(&self, request: StorageRequest) -> impl Future<Output = StorageReply> + Send {
+        StorageServer::serve(self, request)
+    }
+}
+
+/// Takes possession of an empty directory, before the job is asked for anything: shows that it can be written, and keeps a
+/// second savepoint out.
+///
+/// # Errors
+/// `Refused`, if it cannot be written or somebody else has it.
+pub async fn claim(to: &impl Serve) -> Result<()> {
+    let bytes = Bytes::from_static(b"this savepoint is being written, or was left unfinished\n");
+    match to.serve(StorageRequest::Create { path: layout::UNFINISHED.to_owned(), bytes }).await {
+        StorageReply::Created => Ok(()),
+        StorageReply::Exists => Err(Error::refused("another savepoint is being written to the same directory")),
+        other => Err(Error::refused(format!("no savepoint can be written: {}", why(other)))),
+    }
+}
+
+/// Gives a claimed directory back, because there will be no savepoint. Best effort.
+pub async fn unclaim(to: &impl Serve) {
+    let _ = to.serve(StorageRequest::Delete { path: layout::UNFINISHED.to_owned() }).await;
+}
+
+/// Copies a recorded, full checkpoint into a claimed directory. Gives back the bytes of its blobs.
+///
+/// # Errors
+/// `Unusable` if it is not what was written, `Failed` if it cannot be read or written. Then there is no savepoint.
+pub async fn copy(from: &impl Serve, to: &impl Serve, id: CheckpointId) -> Result<u64> {
+    let entry = entry_of(from, id).await?;
+    let bytes = manifest_of(from, &entry).await?;
+    let manifest = Manifest::decode(&entry.manifest, &bytes)?;
+    if !manifest.is_full() {
+        let what = format!(
+            "checkpoint {id} builds on others, and is no savepoint: the job was ending before it was asked for one"
+        );
+        return Err(Error::failed(what).hint("restore from the job's own checkpoint directory"));
+    }
+    for (path, blob) in manifest.blobs() {
+        copy_blob(from, to, path, blob).await?;
+    }
+    create(to, &entry.manifest, bytes).await?;
+    let total = manifest.bytes();
+    create(to, layout::SAVEPOINT, LogEntry::Checkpoint(entry).encode().into()).await?;
+    unclaim(to).await;
+    Ok(total)
+}
+
+/// Finds what a directory holds: a savepoint, or the newest checkpoint that a job has recorded in it. `location` is how the
+/// directory can be asked for later, and wherever from.
+///
+/// # Errors
+/// `Refused` if there is none, `Unusable` if it is damaged or of a newer version.
+pub async fn find(storage: &impl Serve, location: &str, claim: bool) -> Result<(Elsewhere, Manifest)> {
+    let entry = match read(storage, layout::SAVEPOINT).await? {
+        Some(bytes) => match LogEntry::decode(&bytes) {
+            Ok(LogEntry::Checkpoint(entry)) => entry,
+            Ok(LogEntry::Start(_)) => return Err(damaged(location, layout::SAVEPOINT, "it is no checkpoint")),
+            Err(error) => return Err(damaged(location, layout::SAVEPOINT, &error.to_string())),
+        },
+        None => newest(storage, location).await?,
+    };
+    let path = layout::manifest(entry.id, entry.attempt);
+    let Some(bytes) = read(storage, &path).await? else { return Err(damaged(location, &path, "it is missing")) };
+    if Manifest::checksum(&bytes) != entry.checksum {
+        return Err(damaged(location, &path, "it is damaged: its checksum is not the one that was recorded"));
+    }
+    let manifest = Manifest::decode(&path, &bytes).map_err(|error| error.at_position(location))?;
+    let Some(id) = from_hex(&manifest.incarnation) else {
+        return Err(damaged(location, &path, "it names no incarnation"));
+    };
+    let incarnation = Incarnation { id, key_seed: manifest.key_seed.0, key_groups: manifest.key_groups };
+    let CheckpointEntry { id, attempt, checksum, .. } = entry;
+    let savepoint = Savepoint { location: location.to_owned(), id, attempt, checksum, claim };
+    Ok((Elsewhere { savepoint, incarnation }, manifest))
+}
+
+/// The newest checkpoint of a job's directory.
+async fn newest(storage: &impl Serve, location: &str) -> Result<CheckpointEntry> {
+    for slot in slots(storage).await?.into_iter().rev() {
+        match log_entry(storage, slot).await? {
+            Some(Ok(LogEntry::Checkpoint(entry))) => return Ok(entry),
+            Some(Err(what)) => return Err(damaged(location, &layout::slot(slot), &what)),
+            Some(Ok(LogEntry::Start(_))) | None => {}
+        }
+    }
+    let unfinished = read(storage, layout::UNFINISHED).await?.is_some();
+    let what = if unfinished { "the savepoint in it was left unfinished" } else { "it holds neither" };
+    Err(Error::refused(format!("there is no savepoint and no checkpoint in {location}: {what}")))
+}
+
+/// What a process of the job would restore from its own log (L3): what the head says, or the checkpoint that is named.
+/// `None`: nothing, the job would begin anew. `Err` in the answer: a savepoint that lies elsewhere.
+///
+/// # Errors
+/// `Unusable` if the log is damaged or has no such checkpoint.
+pub async fn what_the_log_says(
+    storage: &impl Serve,
+    id: Option<CheckpointId>,
+) -> Result<Option<Result<CheckpointEntry, Savepoint>>> {
+    let unusable = |error: Error| Error::unusable(error.to_string());
+    if let Some(id) = id {
+        return entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable);
+    }
+    let Some(head) = slots(storage).await?.pop() else { return Ok(None) };
+    match log_entry(storage, head).await? {
+        Some(Ok(LogEntry::Checkpoint(entry))) => Ok(Some(Ok(entry))),
+        Some(Ok(LogEntry::Start(start))) => match (start.restored_from, start.savepoint) {
+            (Some(id), _) => entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable),
+            (None, savepoint) => Ok(savepoint.map(Err)),
+        },
+        Some(Err(what)) => Err(Error::unusable(format!("{} is unusable: {what}", layout::slot(head)))),
+        None => Ok(None),
+    }
+}
+
+/// Reads a checkpoint and all that it builds on, every byte, and compares it with its checksums. Gives back its manifests,
+/// the newest first.
+///
+/// # Errors
+/// `Unusable`, naming what is missing or damaged.
+pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
+    let (mut manifests, mut next) = (Vec::new(), Some(top));
+    while let Some(entry) = next {
+        let path = entry.path();
+        let unusable = |what: &str| Error::unusable(format!("{path} {what}")).at_checkpoint(entry.id);
+        let bytes = read(storage, &path).await?.ok_or_else(|| unusable("is missing"))?;
+        if Manifest::checksum(&bytes) != entry.checksum {
+            return Err(unusable("is damaged: its checksum is not the one that was recorded"));
+        }
+        let manifest = Manifest::decode(&path, &bytes)?;
+        for (path, blob) in manifest.blobs() {
+            read_blob(storage, None::<&StorageServer>, path, blob)
+                .await
+                .map_err(|error| error.at_checkpoint(entry.id))?;
+        }
+        // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
+        next = manifest.base;
+        manifests.push(manifest);
+    }
+    Ok(manifests)
+}
+
+async fn entry_of(storage: &impl Serve, id: CheckpointId) -> Result<CheckpointEntry> {
+    for slot in slots(storage).await?.into_iter().rev() {
+        match log_entry(storage, slot).await? {
+            Some(Ok(LogEntry::Checkpoint(entry))) if entry.id == id => return Ok(entry),
+            _ => {}
+        }
+    }
+    Err(Error::failed(format!("checkpoint {id} is not in the log any more")))
+}
+
+async fn slots(storage: &impl Serve) -> Result<Vec<Slot>> {
+    match storage.serve(StorageRequest::List { prefix: layout::LOG.to_owned() }).await {
+        StorageReply::Listed(objects) => {
+            let mut slots = layout::slots(&objects);
+            slots.sort_unstable();
+            Ok(slots)
+        }
+        other => Err(Error::failed(why(other))),
+    }
+}
+
+async fn log_entry(storage: &impl Serve, slot: Slot) -> Result<Option<Result<LogEntry, String>>> {
+    let bytes = read(storage, &layout::slot(slot)).await?;
+    Ok(bytes.map(|bytes| LogEntry::read(slot, &bytes).map_err(|error| error.to_string())))
+}
+
+async fn manifest_of(storage: &impl Serve, entry: &CheckpointEntry) -> Result<Bytes> {
+    let bytes = read(storage, &entry.manifest).await?;
+    match bytes.filter(|bytes| Manifest::checksum(bytes) == entry.checksum) {
+        Some(bytes) => Ok(bytes),
+        None => Err(Error::unusable(format!("{} is missing or damaged", entry.manifest)).at_checkpoint(entry.id)),
+    }
+}
+
+async fn copy_blob(from: &impl Serve, to: &impl Serve, path: &str, blob: &BlobRef) -> Result<()> {
+    match read_blob(from, Some(to), path, blob).await {
+        Ok(()) => done(to.serve(StorageRequest::Finish { path: path.to_owned() }).await),
+        Err(error) => {
+            let _ = to.serve(StorageRequest::Discard { path: path.to_owned() }).await;
+            Err(error)
+        }
+    }
+}
+
+/// Piece by piece, so that memory stays flat; appends each to the same path in `to`, if there is one.
+async fn read_blob<F: Serve, T: Serve>(from: &F, to: Option<&T>, path: &str, blob: &BlobRef) -> Result<()> {
+    let (mut hash, mut at) = (Xxh3Default::new(), 0);
+    while at < blob.length {
+        let end = at.saturating_add(PIECE).min(blob.length);
+        let request = StorageRequest::Read { path: path.to_owned(), range: Some(at..end) };
+        let bytes = match from.serve(request).await {
+            StorageReply::Read(bytes) if bytes.len() as u64 == end - at => bytes,
+            StorageReply::Read(_) | StorageReply::NotFound => {
+                return Err(Error::unusable(format!("{path} is missing or too short")));
+            }
+            other => return Err(Error::failed(why(other))),
+        };
+        hash.update(&bytes);
+        if let Some(to) = to {
+            done(to.serve(StorageRequest::Append { path: path.to_owned(), bytes }).await)?;
+        }
+        at = end;
+    }
+    if hex(hash.digest()) == blob.checksum {
+        return Ok(());
+    }
+    Err(Error::unusable(format!("{path} was changed after it was written: its checksum is wrong")))
+}
+
+/// Nobody else writes here: what exists is what an unknown outcome wrote.
+async fn create(to: &impl Serve, path: &str, bytes: Bytes) -> Result<()> {
+    let reply = to.serve(StorageRequest::Create { path: path.to_owned(), bytes: bytes.clone() }).await;
+    match reply {
+        StorageReply::Created => Ok(()),
+        StorageReply::Exists | StorageReply::Unknown(_) if read(to, path).await?.as_ref() == Some(&bytes) => Ok(()),
+        other => Err(Error::failed(why(other))),
+    }
+}
+
+/// A small object; `None` if it is not there.
+async fn read(storage: &impl Serve, path: &str) -> Result<Option<Bytes>> {
+    match storage.serve(StorageRequest::Read { path: path.to_owned(), range: None }).await {
+        StorageReply::Read(bytes) => Ok(Some(bytes)),
+        StorageReply::NotFound => Ok(None),
+        other => Err(Error::failed(why(other))),
+    }
+}
+
+fn done(reply: StorageReply) -> Result<()> {
+    match reply {
+        StorageReply::Done => Ok(()),
+        other => Err(Error::failed(why(other))),
+    }
+}
+
+fn why(reply: StorageReply) -> String {
+    match reply {
+        StorageReply::Failed(text) | StorageReply::Unknown(text) | StorageReply::Obstructed(text) => text,
+        other => format!("the storage answers {other:?}"),
+    }
+}
+
+fn damaged(location: &str, path: &str, what: &str) -> Error {
+    Error::unusable(format!("{path} in {location}: {what}")).hint("`flott checkpoints verify` tells more")
+}
