@@ -268,5 +268,8 @@ fn closing_lines(opening: &Opening, report: &Report) -> Vec<String> {
     for (operator, count) in &report.skipped {
         lines.push(format!("warning: `{operator}` skipped {count} records"));
     }
+    for (operator, count) in &report.dead_letters {
+        lines.push(format!("`{operator}` made dead letters of {count} records"));
+    }
     lines
 }

@@ -58,6 +58,7 @@ pub(crate) struct Graph {
     /// Asked when the graph is frozen: does anybody consume this stream?
     streams: Vec<StreamDraft>,
     skipped: Vec<Skipped>,
+    dead_letters: Vec<Skipped>,
     /// By the operator that has them.
     sides: LiteMap<usize, Arc<SideOutputs>>,
     labels: BTreeSet<String>,
@@ -87,6 +88,8 @@ pub(crate) struct Frozen {
     pub(crate) warnings: Vec<String>,
     /// The counters of `OnError::Skip`.
     pub(crate) skipped: Vec<Skipped>,
+    /// The counters of dead letters.
+    pub(crate) dead_letters: Vec<Skipped>,
     /// Where sinks put their output, as far as they say.
     pub(crate) outputs: Vec<String>,
     /// By the name of the sink: how its committer is made.
@@ -181,6 +184,10 @@ impl Graph {
         self.skipped.push(skipped);
     }
 
+    pub(crate) fn dead_letters(&mut self, dead_letters: Skipped) {
+        self.dead_letters.push(dead_letters);
+    }
+
     /// How the committer of a sink is made.
     pub(crate) fn committer(&mut self, sink: &str, make: MakeCommitter) {
         self.committers.push((sink.to_owned(), make));
@@ -225,6 +232,7 @@ impl Graph {
                 plan: Arc::new(plan),
                 warnings,
                 skipped: self.skipped.clone(),
+                dead_letters: self.dead_letters.clone(),
                 outputs: self.outputs.clone(),
                 committers: self.committers.clone(),
             });

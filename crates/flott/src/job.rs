@@ -6,10 +6,11 @@ use crate::stream::Stream;
 use flott_checkpoint::{Guarantee, Mode, Restore};
 use flott_runtime::error::Result;
 use flott_runtime::operator::Head;
+use flott_runtime::operator::part::DeadLetter;
 use flott_runtime::operator::try_map::Skipped;
 use flott_runtime::plan::{BuildChain, Role};
 use flott_runtime::record::Record;
-use flott_runtime::source::Source;
+use flott_runtime::source::{DeadLetters, Source};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -55,6 +56,44 @@ impl Job {
         let vertex = self.graph(|graph| graph.vertex(true, build));
         let operator = self.graph(|graph| graph.operator(name, vertex, role, Vec::new()));
         Stream::named(self, vertex, output, name, operator)
+    }
+
+    /// The stream of a source, and beside it the records that it cannot read: as text, with their position (file and line), the
+    /// reason and the source's name. For CSV records and JSON lines; it takes the place of `on_error`. A dead letter is as exact
+    /// as a record: it is in the same checkpoint as the position behind it. Sink the dead letters, or count them.
+    ///
+    /// ```
+    /// # use flott::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Clone, Serialize, Deserialize)]
+    /// # struct Sale { shop: String, amount: u64 }
+    /// # fn sales(job: &Job) -> Stream<Sale> {
+    /// let (sales, dead) = job.source_or_dead_letter("sales", FileSource::json::<Sale>("sales/*.jsonl"));
+    /// dead.map(|letter| (letter.position, letter.error, letter.record))
+    ///     .sink("dead", FileSink::csv("dead-letters").header(["position", "error", "record"]));
+    /// # sales
+    /// # }
+    /// ```
+    pub fn source_or_dead_letter<S: DeadLetters>(
+        &self,
+        name: &str,
+        source: S,
+    ) -> (Stream<S::Item>, Stream<DeadLetter<String>>) {
+        let role = Role::Source { replayable: source.is_replayable(), bounded: source.is_bounded() };
+        let (count, source) = (Arc::default(), Arc::new(source.with_dead_letters()));
+        self.graph(|graph| graph.dead_letters(Skipped { operator: name.to_owned(), count: Arc::clone(&count) }));
+        let (output, beside) = (Output::<S::Item>::new(), Output::<DeadLetter<String>>::new());
+        let (next, dead, operator) = (Arc::clone(&output), Arc::clone(&beside), name.to_owned());
+        let build: BuildChain = Arc::new(move |builder| {
+            let (next, dead) = (next.make(builder)?, dead.make(builder)?);
+            let (source, count) = (Arc::clone(&source), Arc::clone(&count));
+            Ok(builder.source_with_dead_letters(&operator, source, next, dead, count))
+        });
+        let vertex = self.graph(|graph| graph.vertex(true, build));
+        let operator = self.graph(|graph| graph.operator(name, vertex, role, Vec::new()));
+        let label = format!("the rest of {name}");
+        let dead = Stream::unnamed(self, vertex, beside, name, label);
+        (Stream::named(self, vertex, output, name, operator), dead)
     }
 
     /// Refuses to run, with a message: for what the program itself finds wrong with its arguments (exit code 2).

@@ -109,6 +109,7 @@ pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereab
         "records_in": status.records_in,
         "records_out": status.records_out,
         "skipped": status.skipped,
+        "dead_letters": status.dead_letters,
         "hot_keys": status.hot_keys.iter().map(hot_key).collect::<Vec<_>>(),
     })
 }

@@ -100,7 +100,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         .build()
         .map_err(|error| Error::failed(format!("cannot start the I/O threads: {error}")))?;
     let (events, inbox) = mpsc::unbounded_channel();
-    let shared = Arc::new(Shared::new(frozen.skipped, outlook));
+    let shared = Arc::new(Shared::new(frozen.skipped, frozen.dead_letters, outlook));
     shared.watch(heartbeats.clone());
     let numbers = Numbers { plan: counted, heartbeats: heartbeats.clone(), shared: Arc::clone(&shared), clock };
     let metrics = exporter.map(|exporter| exporter.serve(runtime.handle(), numbers)).transpose()?;

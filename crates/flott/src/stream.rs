@@ -20,6 +20,7 @@ use flott_runtime::sink::Sink;
 use flott_runtime::subtask::Partitioner;
 use std::fmt::Display;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A stream of records of type `T`. A clone is a second consumer of the same stream (a fork); all consumers see all
 /// records.
@@ -65,7 +66,7 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
     }
 
-    fn unnamed(job: &Job, vertex: u16, output: Arc<Output<T>>, origin: &str, label: String) -> Stream<T> {
+    pub(crate) fn unnamed(job: &Job, vertex: u16, output: Arc<Output<T>>, origin: &str, label: String) -> Stream<T> {
         job.graph(|graph| graph.stream(&label, None, &output));
         Stream { job: job.clone(), vertex, output, origin: origin.to_owned(), operator: None, label }
     }
@@ -146,9 +147,12 @@ impl<T: Clone + Send + 'static> Stream<T> {
         f: impl Fn(&T) -> Result<U, E> + Send + Sync + 'static,
     ) -> (Stream<U>, Stream<DeadLetter<T>>) {
         let label = self.job.graph(|graph| graph.label("try_map", &self.origin));
-        let operator = label.clone();
+        let (operator, count) = (label.clone(), Arc::new(AtomicU64::new(0)));
+        let counted = Skipped { operator: label.clone(), count: Arc::clone(&count) };
+        self.job.graph(|graph| graph.dead_letters(counted));
         self.part(label, move |record| {
             f(&record).map_err(|error| {
+                count.fetch_add(1, Ordering::Relaxed);
                 let (error, operator) = (error.to_string(), operator.clone());
                 DeadLetter { record, error, operator, position: None }
             })

@@ -199,7 +199,7 @@ impl<'a> Test<'a> {
     /// # Panics
     /// If the job neither goes on nor ends: a bug of the engine, or of a source or sink that forgets to wake its worker.
     pub fn run(self) -> Result<Tested> {
-        let Frozen { plan, skipped, .. } = self.job.freeze()?;
+        let Frozen { plan, skipped, dead_letters, .. } = self.job.freeze()?;
         let mut settings = manager_settings(&self.settings.over(self.job.settings.borrow().clone()), &plan)?;
         // Small pieces, so that there is something to interleave.
         settings.worker.batch_records = RECORDS_A_BATCH;
@@ -208,7 +208,7 @@ impl<'a> Test<'a> {
         let mut random = Random::new(self.seed);
         let clock = VirtualClock::default();
         let mut objects = Objects::new(self.room);
-        let shared = Shared::new(skipped, Outlook::new(Arc::clone(&plan), &settings));
+        let shared = Shared::new(skipped, dead_letters, Outlook::new(Arc::clone(&plan), &settings));
         let (mut crashes, mut moves) = (self.crashes.into_iter(), self.moves.into_iter().peekable());
         let (mut from, mut moved) = (None, 0);
         let mut workers_later = self.workers_later.into_iter();

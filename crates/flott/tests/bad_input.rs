@@ -413,7 +413,7 @@ fn a_broken_gzip_is_named_with_file_and_offset_and_ends_the_job_at_once() {
 }
 
 #[test]
-fn a_json_line_of_another_shape_ends_the_job_or_is_left_out_and_counted() {
+fn a_json_line_of_another_shape_ends_the_job_or_is_left_out_or_becomes_a_dead_letter_with_counts() {
     let place = Place::new();
     let lines = ["{\"shop\":\"a\",\"amount\":1}", "{\"shop\":\"b\"}", "", "not json", "{\"shop\":\"c\",\"amount\":3}"];
     place.write("sales.jsonl", &lines.join("\n"));
@@ -429,6 +429,56 @@ fn a_json_line_of_another_shape_ends_the_job_or_is_left_out_and_counted() {
     let mut amounts = out.committed();
     amounts.sort_unstable();
     assert_eq!(amounts, [1, 3]);
+    let (job, out, letters) = (Job::new("json"), MemorySink::new(), MemorySink::new());
+    let (sales, dead) = job.source_or_dead_letter("sales", source());
+    sales.map(|sale| sale.amount).sink("out", out.clone());
+    dead.sink("dead", letters.clone());
+    let report = job.run().expect("what cannot be read goes another way");
+    assert_eq!((report.dead_letters.get("sales"), report.skipped.get("sales")), (Some(&2), None));
+    assert_eq!(out.committed(), amounts);
+    let letters = letters.committed();
+    assert_letter(&letters[0], "{\"shop\":\"b\"}", "sales.jsonl, line 2, column 12", "missing field `amount`");
+    assert_letter(&letters[1], "not json", "sales.jsonl, line 4, column 2", "expected ident");
+}
+
+#[track_caller]
+fn assert_letter(letter: &DeadLetter<String>, record: &str, position: &str, error: &str) {
+    assert_eq!((&*letter.record, letter.position.as_deref()), (record, Some(position)));
+    assert_eq!(letter.operator, "sales");
+    assert!(letter.error.contains(error), "{}", letter.error);
+}
+
+#[test]
+fn a_csv_record_that_cannot_be_read_becomes_a_dead_letter_with_its_text_place_and_reason_also_of_watched_files() {
+    let place = Place::new();
+    let rows = ["shop,amount", "a,1", "\"b\nc\",much", "d,2,3", "", "e,4"];
+    place.write("sales.csv", &rows.join("\r\n"));
+    let source = || FileSource::csv::<Sale>(place.text("*.csv"));
+    for watched in [false, true] {
+        let (job, out, letters) = (Job::new("csv"), MemorySink::new(), MemorySink::new());
+        job.checkpoint_dir(place.text(&format!("checkpoints-{watched}")))
+            .checkpoint_interval(Duration::from_millis(20));
+        let (sales, dead) = match watched {
+            false => job.source_or_dead_letter("sales", source()),
+            true => job.source_or_dead_letter("sales", source().watch()),
+        };
+        sales.map(|sale| sale.amount).sink("out", out.clone());
+        dead.sink("dead", letters.clone());
+        let handle = job.spawn().expect("the job starts");
+        while letters.committed().len() < 2 || out.committed().len() < 2 {
+            if handle.wait_for(Duration::from_millis(5)).is_some() {
+                break;
+            }
+        }
+        handle.stop();
+        let report = handle.wait().expect("what cannot be read goes another way");
+        assert_eq!(report.dead_letters.get("sales"), Some(&2));
+        assert_eq!(out.committed(), [1, 4]);
+        let letters = letters.committed();
+        assert_letter(&letters[0], "\"b\nc\",much", "sales.csv, line 3, column `amount`", "`much`");
+        assert_letter(&letters[1], "d,2,3", "sales.csv, line 5", "3 fields, the header has 2");
+        assert_eq!(letters.len(), 2);
+    }
 }
 
 #[test]

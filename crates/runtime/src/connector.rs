@@ -26,7 +26,7 @@ mod watched_files;
 
 pub use csv_reader::Csv;
 pub use file_bytes::MAX_RECORD_BYTES;
-pub use file_format::{CsvFormat, Encoder, Format, JsonLineFormat, LineFormat};
+pub use file_format::{CsvFormat, Encoder, Format, JsonLineFormat, LineFormat, Rest};
 pub use file_sink::FileSink;
 pub use file_source::{FileSource, Lines};
 pub use generator::Generator;

@@ -139,6 +139,18 @@ impl Error {
         self.0.kind
     }
 
+    /// What happened, without the place and without what to do.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Where the record is that it is about, if it is about one.
+    #[must_use]
+    pub fn position(&self) -> Option<&str> {
+        self.0.position.as_deref()
+    }
+
     /// The operator in which it happened, if it was in one.
     #[must_use]
     pub fn operator(&self) -> Option<&str> {

@@ -127,6 +127,13 @@ pub trait Source: Send + Sync + 'static {
     fn is_bounded(&self) -> bool;
 }
 
+/// A source that can hand over what it cannot read, for a stream of dead letters.
+pub trait DeadLetters: Source {
+    /// The same source, whose readers give out [`Next::Unreadable`] where they would fail or leave a record out.
+    #[must_use]
+    fn with_dead_letters(self) -> Self;
+}
+
 /// A reader of one split, boxed.
 pub type BoxedReader<T, P> = Box<dyn SplitReader<Item = T, Position = P>>;
 
@@ -162,8 +169,21 @@ pub enum Next<T> {
     At(Time),
     /// A record was left out, and the position is behind it: there may be more at once.
     Skipped,
+    /// A record that cannot be read, and the position is behind it. Only of a source [`DeadLetters::with_dead_letters`].
+    Unreadable(Box<Unreadable>),
     /// The end of the split.
     End,
+}
+
+/// A record that a source cannot read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    /// Its bytes as text, without its line end; U+FFFD stands for what is not UTF-8.
+    pub record: String,
+    /// Where it is: "sales.csv, line 12, column `amount`".
+    pub position: String,
+    /// Why it cannot be read.
+    pub error: String,
 }
 
 /// What a source may use.

@@ -36,8 +36,10 @@ pub(super) fn event(opening: &Opening, promised: Guarantee, event: &JobEvent, st
         }
         JobEvent::Warning(message) => json!({"event": "warning", "message": message}),
         JobEvent::Progress { records_in, records_out } => {
-            let skipped = &status.skipped;
-            json!({"event": "progress", "records_in": records_in, "records_out": records_out, "skipped": skipped})
+            json!({
+                "event": "progress", "records_in": records_in, "records_out": records_out,
+                "skipped": status.skipped, "dead_letters": status.dead_letters,
+            })
         }
     }
 }
@@ -73,7 +75,8 @@ pub(super) fn end(result: &Result<Report>) -> Value {
         Ok(report) => json!({
             "event": "finished", "ended": ended(report.ended), "checkpoint": report.checkpoint,
             "records_in": report.records_in, "records_out": report.records_out,
-            "restarts": report.restarts, "skipped": report.skipped, "ignored": report.ignored,
+            "restarts": report.restarts, "skipped": report.skipped,
+            "dead_letters": report.dead_letters, "ignored": report.ignored,
         }),
         Err(error) => json!({
             "event": "failed", "error": error.to_string(), "operator": error.operator(),

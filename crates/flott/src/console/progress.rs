@@ -2,6 +2,7 @@
 
 use crate::run::Status;
 use flott_runtime::time::Time;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// How often a line is printed where lines stay.
@@ -44,12 +45,14 @@ impl Progress {
             }
             _ => "no checkpoint yet".to_owned(),
         };
-        let skipped = match status.skipped.values().sum::<u64>() {
+        let counted = |name, counts: &BTreeMap<String, u64>| match counts.values().sum::<u64>() {
             0 => String::new(),
-            skipped => format!(" | skipped {skipped}"),
+            count => format!(" | {name} {count}"),
         };
+        let skipped = counted("skipped", &status.skipped);
+        let dead_letters = counted("dead letters", &status.dead_letters);
         Some(format!(
-            "in {}/s out {}/s | {checkpoint} | restarts {}{skipped}",
+            "in {}/s out {}/s | {checkpoint} | restarts {}{skipped}{dead_letters}",
             rate(status.records_in, records_in),
             rate(status.records_out, records_out),
             status.restarts

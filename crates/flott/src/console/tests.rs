@@ -58,6 +58,7 @@ fn the_end_says_where_the_output_is_and_what_was_skipped() {
         records_out: 4,
         restarts: 0,
         skipped: BTreeMap::from([("try_map after lines".to_owned(), 3)]),
+        dead_letters: BTreeMap::from([("sales".to_owned(), 2)]),
         ignored: Dropped::default(),
     };
     let lines = closing_lines(&opening(true, Some("ck")), &report);
@@ -65,6 +66,7 @@ fn the_end_says_where_the_output_is_and_what_was_skipped() {
         "warning: nothing was read or computed: the job had finished before this start",
         "finished at checkpoint 9, output in counts; --restore none --overwrite starts over",
         "warning: `try_map after lines` skipped 3 records",
+        "`sales` made dead letters of 2 records",
     ];
     assert_eq!(lines, expected);
 }
@@ -78,6 +80,7 @@ fn ignored_messages_are_shown_if_there_are_unexpected_ones() {
         records_out: 0,
         restarts: 0,
         skipped: BTreeMap::new(),
+        dead_letters: BTreeMap::new(),
         ignored,
     };
     let expected = Dropped { repeated: 7, ..Dropped::default() };
@@ -90,7 +93,8 @@ fn ignored_messages_are_shown_if_there_are_unexpected_ones() {
 
 #[test]
 fn events_tell_the_attempt_of_the_log_from_the_try_of_the_process_and_times_in_milliseconds() {
-    let status = Status { restarts: 1, skipped: BTreeMap::from([("a".to_owned(), 2)]), ..status() };
+    let dead_letters = BTreeMap::from([("b".to_owned(), 4)]);
+    let status = Status { restarts: 1, skipped: BTreeMap::from([("a".to_owned(), 2)]), dead_letters, ..status() };
     let of = |event: &JobEvent| json::event(&opening(true, Some("ck")), Guarantee::ExactlyOnce, event, &status);
     let started = of(&JobEvent::Started { attempt: AttemptId(9), workers: 2 });
     assert_eq!((&started["attempt"], &started["try"], &started["workers"]), (&9.into(), &2.into(), &2.into()));
@@ -99,7 +103,8 @@ fn events_tell_the_attempt_of_the_log_from_the_try_of_the_process_and_times_in_m
     let completed =
         of(&JobEvent::Completed { id: CheckpointId(1), mode, duration, bytes: 1, phases: Default::default() });
     assert_eq!(completed["duration_ms"], 1.5);
-    assert_eq!(of(&JobEvent::Progress { records_in: 1, records_out: 1 })["skipped"]["a"], 2);
+    let progress = of(&JobEvent::Progress { records_in: 1, records_out: 1 });
+    assert_eq!((&progress["skipped"]["a"], &progress["dead_letters"]["b"]), (&2.into(), &4.into()));
 }
 
 #[test]
@@ -118,6 +123,9 @@ fn the_progress_line_is_that_of_the_contract() {
     let status = Status { skipped: BTreeMap::from([("a".to_owned(), 2), ("b".to_owned(), 3)]), ..status };
     let line = progress.line(at(20), &status, false).unwrap_or_default();
     assert!(line.ends_with("| restarts 0 | skipped 5"), "{line}");
+    let status = Status { dead_letters: BTreeMap::from([("a".to_owned(), 2)]), ..status };
+    let line = progress.line(at(30), &status, false).unwrap_or_default();
+    assert!(line.ends_with("| skipped 5 | dead letters 2"), "{line}");
 }
 
 #[test]
@@ -129,6 +137,7 @@ fn a_stop_promises_to_go_on_only_from_a_checkpoint() {
         records_out: 4,
         restarts: 0,
         skipped: BTreeMap::new(),
+        dead_letters: BTreeMap::new(),
         ignored: Dropped::default(),
     };
     let with = closing_lines(&opening(true, Some("ck")), &stopped(Some(CheckpointId(9)))).join("");

@@ -34,6 +34,8 @@ pub struct Status {
     pub restarts: u64,
     /// Records that `OnError::Skip` has left out in this process so far, by operator; as [`Report::skipped`].
     pub skipped: BTreeMap<String, u64>,
+    /// Dead letters of this process so far, by operator; as [`Report::dead_letters`].
+    pub dead_letters: BTreeMap<String, u64>,
     /// The newest completed checkpoint of this process.
     pub last_checkpoint: Option<CheckpointStatus>,
     /// Completed checkpoints of this process.
@@ -118,6 +120,9 @@ pub struct Report {
     /// Records that `OnError::Skip` left out, by operator; only operators that skipped any. Counts the records that were
     /// seen again after a restart twice.
     pub skipped: BTreeMap<String, u64>,
+    /// Records that became dead letters, by operator; only operators that had any. Counts the records that were seen again after
+    /// a restart twice, also where their stream is exact.
+    pub dead_letters: BTreeMap<String, u64>,
     /// Messages about checkpoints that were ignored, in this process. They are harmless; many late or foreign ones show that
     /// something delays or repeats mail.
     pub ignored: Dropped,
@@ -141,6 +146,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     over: Condvar,
     skipped: Vec<Skipped>,
+    dead_letters: Vec<Skipped>,
     /// Held by those who copy a savepoint: the end waits for them.
     busy: Arc<RwLock<()>>,
     /// Whoever knows the heaviest keys, once there is somebody.
@@ -177,7 +183,7 @@ impl State {
 }
 
 impl Shared {
-    pub(crate) fn new(skipped: Vec<Skipped>, outlook: Outlook) -> Shared {
+    pub(crate) fn new(skipped: Vec<Skipped>, dead_letters: Vec<Skipped>, outlook: Outlook) -> Shared {
         let mut status = Status::default();
         status.look(&outlook);
         let state = State {
@@ -192,7 +198,14 @@ impl Shared {
             closing: false,
         };
         let heartbeats = OnceLock::new();
-        Shared { state: Mutex::new(state), over: Condvar::new(), skipped, busy: Arc::default(), heartbeats }
+        Shared {
+            state: Mutex::new(state),
+            over: Condvar::new(),
+            skipped,
+            dead_letters,
+            busy: Arc::default(),
+            heartbeats,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -349,7 +362,8 @@ impl Shared {
     pub(crate) fn on_event(&self, event: &JobEvent) -> Status {
         let mut state = self.lock();
         let State { status, outlook, .. } = &mut *state;
-        status.skipped = self.skipped();
+        status.skipped = counts(&self.skipped);
+        status.dead_letters = counts(&self.dead_letters);
         match event {
             JobEvent::Started { attempt, workers } => {
                 outlook.begun(Guarantee::ExactlyOnce);
@@ -416,14 +430,14 @@ impl Shared {
             Outcome::Failed(error) => return Err(error),
         };
         let Status { records_in, records_out, restarts, .. } = state.status;
-        let (skipped, ignored) = (self.skipped(), state.ignored);
-        Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped, ignored })
+        let (skipped, dead_letters, ignored) = (counts(&self.skipped), counts(&self.dead_letters), state.ignored);
+        Ok(Report { ended, checkpoint, records_in, records_out, restarts, skipped, dead_letters, ignored })
     }
+}
 
-    fn skipped(&self) -> BTreeMap<String, u64> {
-        let counts = self.skipped.iter().map(|skipped| (&skipped.operator, skipped.count.load(Ordering::Relaxed)));
-        counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
-    }
+fn counts(counters: &[Skipped]) -> BTreeMap<String, u64> {
+    let counts = counters.iter().map(|counter| (&counter.operator, counter.count.load(Ordering::Relaxed)));
+    counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
 }
 
 fn hot_keys(heartbeats: &Heartbeats) -> Vec<HotKey> {

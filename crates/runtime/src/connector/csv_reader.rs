@@ -44,6 +44,11 @@ impl<T> Csv<T> {
         Csv { unreadable: self.unreadable.share(), ..self.clone() }
     }
 
+    /// Hands over what cannot be read.
+    pub(super) fn keep_unreadable(&mut self) {
+        self.unreadable.dead_letters = true;
+    }
+
     /// The counter of what is left out, if anything may be.
     pub(super) fn counter(&self) -> Option<Arc<AtomicU64>> {
         self.unreadable.counter()
@@ -99,6 +104,8 @@ pub(super) struct CsvReader<T> {
     /// The fields of the record being read, one after the other, and where each ends.
     fields: Vec<u8>,
     ends: Vec<usize>,
+    /// The bytes of the record last read, if somebody wants them.
+    raw: Vec<u8>,
 }
 
 impl<T: Record> CsvReader<T> {
@@ -123,6 +130,7 @@ impl<T: Record> CsvReader<T> {
             record: ByteRecord::new(),
             fields: vec![0; 1 << 10],
             ends: vec![0; 32],
+            raw: Vec::new(),
         };
         match place {
             None if reader.format.headers => reader.read_header()?,
@@ -159,6 +167,7 @@ impl<T: Record> CsvReader<T> {
             return Ok(false);
         }
         self.record_line = self.line;
+        self.raw.clear();
         let (mut fields, mut ends, mut taken) = (0, 0, 0);
         loop {
             if self.bytes.unread().is_empty() {
@@ -168,6 +177,9 @@ impl<T: Record> CsvReader<T> {
             let output = self.fields.get_mut(fields..).unwrap_or_default();
             let (result, read, written, ended) =
                 self.parser.read_record(self.bytes.unread(), output, self.ends.get_mut(ends..).unwrap_or_default());
+            if self.format.unreadable.dead_letters {
+                self.raw.extend_from_slice(self.bytes.unread().get(..read).unwrap_or_default());
+            }
             self.consume(read);
             fields += written;
             ends += ended;
@@ -263,6 +275,12 @@ impl<T: Record> CsvReader<T> {
     }
 }
 
+/// The parser may take the end of the line with the record.
+fn without_line_end(raw: &[u8]) -> &[u8] {
+    let ends = raw.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    raw.get(..raw.len() - ends).unwrap_or_default()
+}
+
 /// A parser at the beginning of a record, that takes no byte order mark for one in the middle of a file.
 fn fresh_parser(delimiter: u8) -> csv_core::Reader {
     let mut parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
@@ -281,7 +299,7 @@ impl<T: Record> SplitReader for CsvReader<T> {
         }
         let record = match self.parse() {
             Ok(record) => record,
-            Err(error) => return self.format.unreadable.met(error),
+            Err(error) => return self.format.unreadable.met(error, without_line_end(&self.raw)),
         };
         let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
         Ok(Next::Record(record, timestamp))

@@ -15,7 +15,10 @@ pub trait Format<T>: Send + Sync + 'static {
     const EXTENSION: &'static str;
 
     /// An encoder for one subtask.
-    fn encoder(&self) -> Self::Encoder;
+    ///
+    /// # Errors
+    /// If the format is none for such records; refuses the job before it writes anything.
+    fn encoder(&self) -> Result<Self::Encoder>;
 }
 
 /// Writes records into a buffer.
@@ -31,6 +34,26 @@ pub trait Encoder<T> {
     /// # Errors
     /// If the record does not fit the format; the buffer may hold a piece of it then.
     fn encode(&mut self, record: &T, out: &mut Vec<u8>) -> Result<()>;
+
+    /// About how many bytes of the part it holds back, beside what it gave out: counts for the size of a part.
+    fn held(&self) -> u64 {
+        0
+    }
+
+    /// What ends the part that was begun last, if anything: nothing more is encoded before the next beginning. Called in the cut,
+    /// so it only hands over what is there; the work is done in [`Rest::write`].
+    fn take_rest(&mut self) -> Option<Box<dyn Rest>> {
+        None
+    }
+}
+
+/// The end of a part: what was held back, a footer.
+pub trait Rest: Send {
+    /// Appends it. May take its time: it is called off the worker's thread if a checkpoint closes the part.
+    ///
+    /// # Errors
+    /// If it cannot be written; then the part is lost, and the attempt goes back to its last checkpoint.
+    fn write(self: Box<Self>, out: &mut Vec<u8>) -> Result<()>;
 }
 
 /// `Display`, and a line feed.
@@ -41,8 +64,8 @@ impl<T: Display> Format<T> for LineFormat {
     type Encoder = LineFormat;
     const EXTENSION: &'static str = "txt";
 
-    fn encoder(&self) -> LineFormat {
-        LineFormat
+    fn encoder(&self) -> Result<LineFormat> {
+        Ok(LineFormat)
     }
 }
 
@@ -65,8 +88,8 @@ impl<T: Serialize> Format<T> for JsonLineFormat {
     type Encoder = JsonLineFormat;
     const EXTENSION: &'static str = "jsonl";
 
-    fn encoder(&self) -> JsonLineFormat {
-        JsonLineFormat
+    fn encoder(&self) -> Result<JsonLineFormat> {
+        Ok(JsonLineFormat)
     }
 }
 
@@ -105,9 +128,9 @@ impl<T: Serialize> Format<T> for CsvFormat {
     type Encoder = CsvEncoder;
     const EXTENSION: &'static str = "csv";
 
-    fn encoder(&self) -> CsvEncoder {
+    fn encoder(&self) -> Result<CsvEncoder> {
         let out = SharedBuffer::default();
-        CsvEncoder { format: self.clone(), writer: self.writer(out.clone()), out }
+        Ok(CsvEncoder { format: self.clone(), writer: self.writer(out.clone()), out })
     }
 }
 

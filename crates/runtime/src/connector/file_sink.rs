@@ -1,5 +1,5 @@
-//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete. Size and
-//! age close further ones, at a record.
+//! Writes files, exactly once: each checkpoint closes a part, which gets its name when the checkpoint is complete. Size, age
+//! and gaps close further ones, at a record.
 //!
 //! A part is written under a hidden pending name. In the cut the writer only moves it into what it seals; `prepare` writes the
 //! rest of the buffer and syncs; `commit` links the final name (rules S1-S4; `file_committer.rs`). Whoever reads the names
@@ -29,27 +29,35 @@ pub struct FileSink<F = ()> {
     directory: PathBuf,
     max_part_size: u64,
     max_part_age: Duration,
+    max_part_gap: Duration,
     format: F,
 }
 
 impl FileSink {
     /// One line a record, by its `Display`; a record that holds line feeds takes several lines. Extension `txt`.
     pub fn lines(directory: impl Into<PathBuf>) -> FileSink<LineFormat> {
-        FileSink::with(directory, LineFormat)
+        FileSink::with_format(directory, LineFormat)
     }
 
     /// CSV with a header in each part. Extension `csv`. A tuple has no names: give them with [`FileSink::header`].
     pub fn csv(directory: impl Into<PathBuf>) -> FileSink<CsvFormat> {
-        FileSink::with(directory, CsvFormat { delimiter: b',', header: Header::FromRecord })
+        FileSink::with_format(directory, CsvFormat { delimiter: b',', header: Header::FromRecord })
     }
 
     /// One line of JSON a record. Extension `jsonl`.
     pub fn json_lines(directory: impl Into<PathBuf>) -> FileSink<JsonLineFormat> {
-        FileSink::with(directory, JsonLineFormat)
+        FileSink::with_format(directory, JsonLineFormat)
     }
 
-    fn with<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
-        FileSink { directory: directory.into(), max_part_size: u64::MAX, max_part_age: Duration::MAX, format }
+    /// Records in a format of your own: see [`Format`].
+    pub fn with_format<F>(directory: impl Into<PathBuf>, format: F) -> FileSink<F> {
+        FileSink {
+            directory: directory.into(),
+            max_part_size: u64::MAX,
+            max_part_age: Duration::MAX,
+            max_part_gap: Duration::MAX,
+            format,
+        }
     }
 }
 
@@ -67,6 +75,14 @@ impl<F> FileSink<F> {
     #[must_use]
     pub fn max_part_age(mut self, age: Duration) -> Self {
         self.max_part_age = age;
+        self
+    }
+
+    /// Begins another part with the first record that comes after so long without one, by the host's clock; as with
+    /// [`FileSink::max_part_age`], nothing becomes visible earlier. So two bursts of records do not share a part.
+    #[must_use]
+    pub fn max_part_gap(mut self, gap: Duration) -> Self {
+        self.max_part_gap = gap;
         self
     }
 }
@@ -98,6 +114,7 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
     type Writer = FileWriter<F::Encoder>;
 
     fn open(&self, cx: &SinkContext) -> Result<FileWriter<F::Encoder>> {
+        let encoder = self.format.encoder()?;
         cx.files.create_dir_all(&self.directory).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
                 Error::refused(format!("cannot make the output directory {}: {error}", self.directory.display()))
@@ -114,10 +131,12 @@ impl<T: 'static, F: Format<T>> Sink<T> for FileSink<F> {
             extension: F::EXTENSION,
             max_part_size: self.max_part_size,
             max_part_age: self.max_part_age,
-            encoder: self.format.encoder(),
+            max_part_gap: self.max_part_gap,
+            encoder,
             made: 0,
             open: None,
             opened: Time(0),
+            written: Time(0),
             closed: Vec::new(),
         })
     }
@@ -146,13 +165,16 @@ pub struct FileWriter<E> {
     extension: &'static str,
     max_part_size: u64,
     max_part_age: Duration,
+    max_part_gap: Duration,
     encoder: E,
     /// How many parts this attempt began: numbers pending names.
     made: u64,
     open: Option<PartFile>,
     /// When the open part's first record came.
     opened: Time,
-    /// Parts of this epoch that reached their size or age.
+    /// When its last one came.
+    written: Time,
+    /// Parts of this epoch that reached their size or age, or had a gap.
     closed: Vec<PartFile>,
 }
 
@@ -166,8 +188,12 @@ pub(super) struct SealedParts {
 
 impl<E> FileWriter<E> {
     /// The open part gets no more records; the next one begins another.
-    fn close_part(&mut self) -> Result<()> {
+    fn close_part<T>(&mut self) -> Result<()>
+    where
+        E: Encoder<T>,
+    {
         if let Some(part) = &mut self.open {
+            part.rest = self.encoder.take_rest();
             part.close(&self.files)?;
             self.closed.extend(self.open.take());
         }
@@ -177,9 +203,11 @@ impl<E> FileWriter<E> {
 
 impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
     fn write(&mut self, record: T, now: Time) -> Result<()> {
-        if self.open.is_some() && now.since(self.opened) >= self.max_part_age {
+        let is_over = now.since(self.opened) >= self.max_part_age || now.since(self.written) >= self.max_part_gap;
+        if self.open.is_some() && is_over {
             self.close_part()?;
         }
+        self.written = now;
         if self.open.is_none() {
             let name = self.owner.pending(self.attempt, self.subtask, self.made, self.extension);
             self.made += 1;
@@ -190,7 +218,7 @@ impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
         }
         let part = self.open.as_mut().expect("it was opened above");
         self.encoder.encode(&record, &mut part.buffer)?;
-        if part.length() >= self.max_part_size {
+        if part.length() + self.encoder.held() >= self.max_part_size {
             return self.close_part();
         }
         part.write_full_buffer(&self.files)
@@ -198,7 +226,10 @@ impl<T, E: Encoder<T>> SinkWriter<T> for FileWriter<E> {
 
     fn seal(&mut self, id: CheckpointId) -> Option<Sealed> {
         let mut parts = std::mem::take(&mut self.closed);
-        parts.extend(self.open.take());
+        if let Some(mut part) = self.open.take() {
+            part.rest = self.encoder.take_rest();
+            parts.push(part);
+        }
         if parts.is_empty() {
             return None;
         }

@@ -15,7 +15,7 @@ use super::watched_files::WatchedFiles;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{Files, failed_at};
 use crate::record::Record;
-use crate::source::{BoxedReader, Source, SourceContext};
+use crate::source::{BoxedReader, DeadLetters, Source, SourceContext};
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -161,6 +161,12 @@ pub trait ReadFormat: Send + Sync + 'static {
     }
 }
 
+/// A format of records that can be unreadable one by one.
+pub trait ParsedFormat: ReadFormat + Clone {
+    /// The readers hand over what they cannot read.
+    fn keep_unreadable(&mut self);
+}
+
 impl ReadFormat for Lines {
     type Item = String;
 
@@ -188,6 +194,19 @@ impl<T: Record> ReadFormat for Csv<T> {
 
     fn skipped(&self) -> Option<Arc<AtomicU64>> {
         self.counter()
+    }
+}
+
+impl<T: Record> ParsedFormat for Csv<T> {
+    fn keep_unreadable(&mut self) {
+        Csv::keep_unreadable(self);
+    }
+}
+
+impl<F: ParsedFormat> DeadLetters for FileSource<F> {
+    fn with_dead_letters(mut self) -> Self {
+        self.format.keep_unreadable();
+        self
     }
 }
 

@@ -4,7 +4,7 @@
 //! line and no more.
 
 use super::file_bytes::FileBytes;
-use super::file_source::{FilePosition, FileSource, ReadFormat, TimestampOf};
+use super::file_source::{FilePosition, FileSource, ParsedFormat, ReadFormat, TimestampOf};
 use super::line_reader::LineReader;
 use super::unreadable::Unreadable;
 use crate::error::{Error, Result};
@@ -68,6 +68,12 @@ impl<T: Record> ReadFormat for Json<T> {
     }
 }
 
+impl<T: Record> ParsedFormat for Json<T> {
+    fn keep_unreadable(&mut self) {
+        self.unreadable.dead_letters = true;
+    }
+}
+
 /// See the head of this file.
 struct JsonReader<T> {
     lines: LineReader,
@@ -92,7 +98,11 @@ impl<T: Record> SplitReader for JsonReader<T> {
 
     fn next(&mut self, _: Time) -> Result<Next<T>> {
         // Empty lines are none: `None` of the inner option.
-        let parse = |line: &[u8]| (!line.trim_ascii().is_empty()).then(|| serde_json::from_slice::<T>(line));
+        let keeps = self.format.unreadable.dead_letters;
+        let parse = |line: &[u8]| {
+            let parse = || serde_json::from_slice::<T>(line).map_err(|error| (error, keeps.then(|| line.to_vec())));
+            (!line.trim_ascii().is_empty()).then(parse)
+        };
         loop {
             match self.lines.take_line(parse)? {
                 None => return Ok(Next::End),
@@ -101,7 +111,9 @@ impl<T: Record> SplitReader for JsonReader<T> {
                     let timestamp = self.format.timestamp.as_ref().map(|of| of(&record));
                     return Ok(Next::Record(record, timestamp));
                 }
-                Some(Some(Err(error))) => return self.format.unreadable.met(self.explain(&error)),
+                Some(Some(Err((error, line)))) => {
+                    return self.format.unreadable.met(self.explain(&error), &line.unwrap_or_default());
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! The writer fills it on the worker's thread, the committer finishes it elsewhere. Nothing here publishes.
 
+use super::file_format::Rest;
 use crate::error::{Error, Result};
 use crate::io::{Files, WriteFile, failed_at};
 use std::io;
@@ -18,6 +19,8 @@ pub(super) struct PartFile {
     state: State,
     /// Bytes that are not written yet.
     pub(super) buffer: Vec<u8>,
+    /// What comes behind them, not encoded yet.
+    pub(super) rest: Option<Box<dyn Rest>>,
     /// Bytes that are written.
     written: u64,
     /// Of the bytes that are written.
@@ -38,14 +41,15 @@ enum State {
     Written,
     /// Durable.
     Synced,
-    /// A sync failed. What it was for may be lost although a later sync succeeds, so the file is never trusted again.
+    /// A sync failed, and what it was for may be lost although a later one succeeds; or its end cannot be encoded. The file is
+    /// never trusted again.
     Lost(Error),
 }
 
 impl PartFile {
     /// A part that is not on the disk yet.
     pub(super) fn new(path: PathBuf) -> PartFile {
-        PartFile { path, state: State::Absent, buffer: Vec::new(), written: 0, hash: Xxh3::new() }
+        PartFile { path, state: State::Absent, buffer: Vec::new(), rest: None, written: 0, hash: Xxh3::new() }
     }
 
     /// Where it is.
@@ -70,6 +74,7 @@ impl PartFile {
 
     /// Writes what is left and closes the file: no more bytes follow. Not durable yet.
     pub(super) fn close(&mut self, files: &Arc<dyn Files>) -> Result<()> {
+        self.encode_rest()?;
         self.write_buffer(files)?;
         // A closed part may wait long for its commit.
         self.buffer = Vec::new();
@@ -80,6 +85,7 @@ impl PartFile {
     /// Writes what is left and makes all of it durable, but not its name. After a failure it can be tried again.
     pub(super) fn finish(&mut self, files: &Arc<dyn Files>) -> Result<()> {
         if matches!(self.state, State::Absent | State::Doubtful | State::Open(_) | State::Torn(_)) {
+            self.encode_rest()?;
             self.write_buffer(files)?;
         }
         let synced = match &mut self.state {
@@ -101,6 +107,12 @@ impl PartFile {
                 Err(error)
             }
         }
+    }
+
+    /// A part without its end must never be taken for a whole one, so after a failure there is none.
+    fn encode_rest(&mut self) -> Result<()> {
+        let Some(rest) = self.rest.take() else { return Ok(()) };
+        rest.write(&mut self.buffer).inspect_err(|error| self.state = State::Lost(error.clone()))
     }
 
     fn write_buffer(&mut self, files: &Arc<dyn Files>) -> Result<()> {

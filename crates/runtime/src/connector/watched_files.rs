@@ -8,11 +8,13 @@
 //! was read and is gone is forgotten. A directory that is not there is an error of the attempt, so the job is restarted with
 //! growing pauses, and goes on where it was when the directory is back.
 
-use super::file_source::{self, FilePosition, FileSource, Fingerprint, ReadFormat, fixed_directory, matching};
+use super::file_source::{
+    self, FilePosition, FileSource, Fingerprint, ParsedFormat, ReadFormat, fixed_directory, matching,
+};
 use crate::error::{Error, Result};
 use crate::io::Files;
 use crate::key::owner_of_name;
-use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
+use crate::source::{BoxedReader, DeadLetters, Next, Source, SourceContext, SplitReader};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,6 +105,13 @@ impl<F: ReadFormat> Source for WatchedFiles<F> {
 
     fn is_bounded(&self) -> bool {
         false
+    }
+}
+
+impl<F: ParsedFormat> DeadLetters for WatchedFiles<F> {
+    fn with_dead_letters(self) -> Self {
+        let files = FileSource::clone(&self.files).with_dead_letters();
+        WatchedFiles { files: Arc::new(files), ..self }
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::output::{KeyedOutlet, Outlet, Output, OutputPort, OutputSite};
 use super::sinks::{SinkOperator, SinkPort, WriterCell};
-use super::source_chain::SourceChain;
+use super::source_chain::{Beside, SourceChain};
 use super::trail::Whose;
 use crate::attempt::Attempt;
 use crate::control::ChannelPart;
@@ -13,13 +13,14 @@ use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::Key;
 use crate::key::KeySpace;
+use crate::operator::part::DeadLetter;
 use crate::operator::pre_aggregate::Alarm;
 use crate::operator::watched::{Sampled, Watched};
 use crate::operator::{Chain, Flow, Next};
 use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
-use crate::source::{Source, SourceContext, Waker};
+use crate::source::{DeadLetters, Source, SourceContext, Waker};
 #[cfg(feature = "stored")]
 use crate::state::StoredBackend;
 use crate::state::{
@@ -30,6 +31,7 @@ use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// The state of a subtask is on the heap, unless the world has stores.
 #[cfg(feature = "stored")]
@@ -283,6 +285,22 @@ impl SubtaskBuilder {
 
     /// The head of a chain that reads a source.
     pub fn source<S: Source>(&mut self, operator: &str, source: Arc<S>, next: Next<S::Item>) -> Box<dyn Chain> {
+        Box::new(self.source_chain(operator, source, next))
+    }
+
+    /// The same, where what cannot be read goes to `beside` and is counted.
+    pub fn source_with_dead_letters<S: DeadLetters>(
+        &mut self,
+        operator: &str,
+        source: Arc<S>,
+        next: Next<S::Item>,
+        beside: Next<DeadLetter<String>>,
+        count: Arc<AtomicU64>,
+    ) -> Box<dyn Chain> {
+        Box::new(self.source_chain(operator, source, next).with_dead_letters(Beside { next: beside, count }))
+    }
+
+    fn source_chain<S: Source>(&mut self, operator: &str, source: Arc<S>, next: Next<S::Item>) -> SourceChain<S> {
         let cx = SourceContext {
             operator: operator.to_owned(),
             subtask: self.id.index,
@@ -291,6 +309,6 @@ impl SubtaskBuilder {
             threads: Arc::clone(&self.attempt.world.threads),
             waker: Arc::clone(&self.waker),
         };
-        Box::new(SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in), self.mark(operator)))
+        SourceChain::new(operator, source, cx, next, Rc::clone(&self.records_in), self.mark(operator))
     }
 }

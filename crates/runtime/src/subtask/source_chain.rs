@@ -7,15 +7,17 @@ use crate::control::SplitPart;
 use crate::error::{Error, Result};
 use crate::heartbeat::Mark;
 use crate::key::owner_of_name;
+use crate::operator::part::DeadLetter;
 use crate::operator::{Chain, Context, Next, Signal};
 use crate::record::AnyBatch;
-use crate::source::{BoxedReader, Next as Read, Source, SourceContext};
+use crate::source::{BoxedReader, Next as Read, Source, SourceContext, Unreadable};
 use crate::subtask::SourcePort;
 use crate::time::Time;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -44,6 +46,13 @@ pub(super) struct SourceChain<S: Source> {
     next: Next<S::Item>,
     taken: Rc<Cell<u64>>,
     mark: Mark,
+    beside: Option<Beside>,
+}
+
+/// Where records go that the source cannot read, and how many went there in this process.
+pub(super) struct Beside {
+    pub(super) next: Next<DeadLetter<String>>,
+    pub(super) count: Arc<AtomicU64>,
 }
 
 struct Split<S: Source> {
@@ -68,7 +77,13 @@ impl<S: Source> SourceChain<S> {
         taken: Rc<Cell<u64>>,
         mark: Mark,
     ) -> SourceChain<S> {
-        SourceChain { operator: operator.to_owned(), source, cx, splits: Vec::new(), turn: 0, next, taken, mark }
+        let operator = operator.to_owned();
+        SourceChain { operator, source, cx, splits: Vec::new(), turn: 0, next, taken, mark, beside: None }
+    }
+
+    /// What cannot be read goes this way.
+    pub(super) fn with_dead_letters(self, beside: Beside) -> SourceChain<S> {
+        SourceChain { beside: Some(beside), ..self }
     }
 
     fn restored(&self, name: String, part: SplitPart) -> Result<Split<S>> {
@@ -127,6 +142,12 @@ impl<S: Source> SourceChain<S> {
                     let sent = cx.naming(|| reader.describe(), |cx| next.on_record(record, at, cx));
                     sent.map_err(|error| error.at_position(reader.describe()))?;
                 }
+                Read::Unreadable(unreadable) => {
+                    let beside = self.beside.as_mut().ok_or_else(|| nowhere(&unreadable, &self.operator))?;
+                    self.taken.set(self.taken.get() + 1);
+                    let sent = cx.naming(|| reader.describe(), |cx| beside.take(*unreadable, &self.operator, cx));
+                    sent.map_err(|error| error.at_position(reader.describe()))?;
+                }
                 Read::Pending => return Ok(SplitPulled::Wait(None)),
                 Read::At(moment) => return Ok(SplitPulled::Wait(Some(moment))),
                 Read::Skipped => {
@@ -170,6 +191,22 @@ impl<S: Source> SourceChain<S> {
         }
         Ok(if ended == self.splits.len() { Pulled::End } else { Pulled::Wait(wait) })
     }
+}
+
+impl Beside {
+    #[cold]
+    fn take(&mut self, unreadable: Unreadable, operator: &str, cx: &mut Context<'_>) -> Result<()> {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        let Unreadable { record, position, error } = unreadable;
+        let letter = DeadLetter { record, error, operator: operator.to_owned(), position: Some(position) };
+        self.next.on_record(letter, None, cx)
+    }
+}
+
+/// A source that hands over what it cannot read although nobody asked.
+#[cold]
+fn nowhere(unreadable: &Unreadable, operator: &str) -> Error {
+    Error::invalid(&unreadable.error).at_operator(operator).at_position(&unreadable.position)
 }
 
 enum SplitPulled {
@@ -236,7 +273,8 @@ impl<S: Source> Chain for SourceChain<S> {
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.next.on_signal(signal, cx)
+        self.next.on_signal(signal, cx)?;
+        self.beside.as_mut().map_or(Ok(()), |beside| beside.next.on_signal(signal, cx))
     }
 
     fn source(&mut self) -> Option<&mut dyn SourcePort> {

@@ -99,6 +99,7 @@ fn read_all<T: PartialEq + Debug, P: serde::Serialize>(reader: &mut BoxedReader<
             }
             Next::Pending => panic!("a source that waits for somebody else cannot be checked by this suite"),
             Next::Skipped => assert_ne!(json(&reader.position()), before, "what is left out is behind the reader"),
+            Next::Unreadable(unreadable) => panic!("a record cannot be read: {unreadable:?}"),
             Next::End => {
                 assert!(matches!(reader.next(now), Ok(Next::End)), "the end stays the end");
                 return seen;

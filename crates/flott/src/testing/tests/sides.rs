@@ -1,7 +1,9 @@
 //! Side outputs are as exact as the stream beside them, and none is dropped in silence.
 
 use crate::prelude::*;
-use crate::testing::{Crash, Test};
+use crate::testing::{Crash, MemoryFiles, Test};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 const ODD: SideOutput<String> = SideOutput::named("odd");
 
@@ -129,4 +131,59 @@ fn results_are_split_in_two() {
     Test::new(&job).workers(1).run().unwrap();
     assert_eq!(good.committed(), [0, 2, 4, 6, 8]);
     assert_eq!(bad.committed(), ["1", "3", "5", "7", "9"]);
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Sale {
+    shop: String,
+    amount: u64,
+}
+
+/// Each fifth line is broken; the broken ones with their numbers.
+fn sales(header: &str, good: fn(u64) -> String) -> (String, Vec<(String, u64)>) {
+    let (mut text, mut broken) = (header.to_owned(), Vec::new());
+    let first = 1 + u64::from(!header.is_empty());
+    for n in 0..1_500 {
+        if n % 5 == 0 {
+            broken.push((format!("broken {n}"), first + n));
+            text.push_str(&format!("broken {n}\n"));
+        } else {
+            text.push_str(&good(n));
+        }
+    }
+    (text, broken)
+}
+
+#[test]
+fn what_a_source_cannot_read_is_as_exact_through_crashes_as_what_it_can() {
+    let csv = sales("shop,amount\n", |n| format!("shop-{},{n}\n", n % 7));
+    let json = sales("", |n| format!("{{\"shop\":\"shop-{}\",\"amount\":{n}}}\n", n % 7));
+    for seed in 0..10 {
+        for (name, (text, broken)) in [("sales.csv", &csv), ("sales.jsonl", &json)] {
+            let files = MemoryFiles::new();
+            files.put(format!("in/{name}"), text);
+            let (job, good, dead) = (Job::new("unreadable"), MemorySink::new(), MemorySink::new());
+            let path = format!("in/{name}");
+            let (sales, letters) = match name {
+                "sales.csv" => job.source_or_dead_letter("sales", FileSource::csv::<Sale>(path)),
+                _ => job.source_or_dead_letter("sales", FileSource::json::<Sale>(path)),
+            };
+            let totals = sales.key_by(|sale| sale.shop.clone()).fold("total", 0u64, |n, sale| *n += sale.amount);
+            totals.sink("good", good.clone());
+            letters.rebalance().sink("dead", dead.clone());
+            let test = Test::new(&job).seed(seed).files(Arc::new(files)).interval(std::time::Duration::from_millis(3));
+            let tested = test.crash(Crash::AfterCheckpoint(2)).crash(Crash::AtTurn(70 + seed)).run().unwrap();
+            assert_eq!(tested.crashes, 2, "{name}, seed {seed}");
+            assert_eq!(good.committed().len(), 1_200, "{name}, seed {seed}");
+            let mut letters = dead.committed();
+            let line = |letter: &DeadLetter<String>| {
+                let position = letter.position.as_deref().unwrap().strip_prefix(&format!("{name}, line ")).unwrap();
+                position.split(',').next().unwrap().parse::<u64>().unwrap()
+            };
+            letters.sort_unstable_by_key(line);
+            let seen: Vec<_> = letters.iter().map(|letter| (letter.record.clone(), line(letter))).collect();
+            assert_eq!(&seen, broken, "{name}, seed {seed}");
+            assert!(tested.report.dead_letters["sales"] >= 300, "{name}, seed {seed}");
+        }
+    }
 }

@@ -10,8 +10,15 @@ use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
 use crate::testing::sink_suite::{BETWEEN_RECORDS, SinkCase, Visible, check_sink};
 use serde::Serialize;
 
+mod footed;
+
 /// The records of committed parts, in the order of epochs, each line after `skip` of each part: "subtask n …".
 fn read_parts(files: &MemoryFiles, skip: usize) -> Visible {
+    read_bodies(files, |text| text.lines().skip(skip).collect())
+}
+
+/// The same, where `body` finds the records of a part.
+fn read_bodies(files: &MemoryFiles, body: impl Fn(&str) -> Vec<&str>) -> Visible {
     let mut parts: Vec<(u64, u64, String)> = Vec::new();
     for path in files.all_files() {
         let name = path.rsplit('/').next().unwrap().to_owned();
@@ -25,7 +32,7 @@ fn read_parts(files: &MemoryFiles, skip: usize) -> Visible {
     for (_, _, path) in parts {
         let text = String::from_utf8(files.get(&path).unwrap()).expect("a committed part is never torn");
         assert!(text.ends_with('\n'), "{path}: a committed part ends with a whole line");
-        for line in text.lines().skip(skip) {
+        for line in body(&text) {
             let mut numbers = line.split([' ', ',', '[', ']']).filter(|field| !field.is_empty());
             let subtask = numbers.next().unwrap().parse().unwrap();
             visible.entry(subtask).or_default().push(numbers.next().unwrap().parse().unwrap());
@@ -225,6 +232,15 @@ fn a_part_that_is_old_enough_is_cut_at_the_next_record() {
     let both = FileSink::lines("out").max_part_age(Duration::from_secs(10)).max_part_size(4);
     assert_eq!(written_at(&both, &[(0, "a"), (1, "b"), (2, "c"), (12, "d")]), ["a\nb\n", "c\n", "d\n"]);
     assert_eq!(written_at(&FileSink::lines("out"), &[(0, "a"), (u64::MAX / 1_000_000, "b")]), ["a\nb\n"]);
+}
+
+#[test]
+fn a_gap_between_two_records_cuts_a_part_and_a_steady_stream_does_not() {
+    let sink = FileSink::lines("out").max_part_gap(Duration::from_secs(10));
+    assert_eq!(written_at(&sink, &[(5, "a"), (14, "b"), (23, "c"), (33, "d"), (34, "e")]), ["a\nb\nc\n", "d\ne\n"]);
+    assert_eq!(written_at(&sink, &[(90, "a"), (91, "b")]), ["a\nb\n"], "before the first record there is no gap");
+    let both = sink.max_part_age(Duration::from_secs(15));
+    assert_eq!(written_at(&both, &[(0, "a"), (9, "b"), (16, "c"), (27, "d")]), ["a\nb\n", "c\n", "d\n"]);
 }
 
 #[test]

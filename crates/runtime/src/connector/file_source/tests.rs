@@ -4,7 +4,7 @@ use super::*;
 use crate::operator::try_map::OnError;
 use crate::source::{Next, SourceContext};
 use crate::testing::connector_contexts::source_context;
-use crate::testing::memory_files::{Fault, FileCall, MemoryFiles, Operation};
+use crate::testing::memory_files::{Fault, FileCall, Hook, MemoryFiles, Operation};
 use crate::testing::source_suite::check_source;
 use crate::time::Time;
 use serde::Deserialize;
@@ -104,6 +104,38 @@ fn a_line_that_is_not_utf8_is_named() {
     assert!(reader.next(Time(0)).is_ok());
     let error = error_of(reader.next(Time(0)));
     assert!(error.to_string().contains("not UTF-8 at a.txt, line 2"), "{error}");
+}
+
+#[test]
+fn a_dead_letter_has_the_whole_text_of_its_record_however_the_file_is_read() {
+    let files = MemoryFiles::new();
+    files.put("in/a.csv", b"1,2\n\"a\r\nb\",\"x\"\"y\"\r\n\r\n3,\xFF\n5,6,7");
+    files.put("in/a.jsonl", b"[1]\n\n\xFF {\r\n[2");
+    let unreadable = |reader: &mut BoxedReader<(u64, u64), FilePosition>| {
+        let mut seen = Vec::new();
+        loop {
+            match reader.next(Time(0)).unwrap() {
+                Next::Unreadable(unreadable) => seen.push((unreadable.record, unreadable.position)),
+                Next::End => return seen,
+                _ => {}
+            }
+        }
+    };
+    let csv = FileSource::csv::<(u64, u64)>("in/a.csv").headers(false).on_error(OnError::Fail).with_dead_letters();
+    let json = FileSource::json::<(u64, u64)>("in/a.jsonl").with_dead_letters();
+    for short in [false, true] {
+        let fault: Hook = Box::new(|_| Fault::Short(1));
+        files.set_hook(short.then_some(fault));
+        let seen = unreadable(&mut csv.open("a.csv", None, &cx(&files)).unwrap());
+        let places = ["a.csv, line 2, column 1", "a.csv, line 5, column 2", "a.csv, line 6"].map(str::to_owned);
+        let records = ["\"a\r\nb\",\"x\"\"y\"", "3,\u{FFFD}", "5,6,7"].map(str::to_owned);
+        assert!(seen.iter().map(|(record, _)| record).eq(&records), "{seen:?}");
+        assert!(seen.iter().map(|(_, place)| place).eq(&places), "{seen:?}");
+        let seen = unreadable(&mut json.open("a.jsonl", None, &cx(&files)).unwrap());
+        let records = ["[1]", "\u{FFFD} {", "[2"].map(str::to_owned);
+        assert!(seen.iter().map(|(record, _)| record).eq(&records), "{seen:?}");
+    }
+    assert!(Source::skipped(&csv).is_none() && Source::skipped(&json).is_none(), "nothing is left out");
 }
 
 #[test]
