@@ -6,6 +6,7 @@
 
 mod disasters;
 mod mail;
+mod questions;
 mod serving;
 
 use crate::aftermath;
@@ -14,8 +15,9 @@ use crate::faults::{Coverage, Faults};
 use crate::happening::{Agenda, Asker, Happening, Request};
 use crate::incidents::{Act, Incidents};
 use crate::invariants::{Checked, Ledger, Violation, Visible, broken, outcome, stuck};
+use crate::jobs::input::{content, path};
 use crate::jobs::output::Output;
-use crate::jobs::{OUTPUT, Row, SinkKind, plan};
+use crate::jobs::{Input, OUTPUT, Row, SinkKind, plan};
 use crate::mutation::Mutation;
 use crate::process::{Life, Process};
 use crate::setup::{BEGIN, Setup};
@@ -30,6 +32,7 @@ use flott_runtime::source::Threads;
 use flott_runtime::testing::memory_files::MemoryFiles;
 use flott_runtime::testing::{DeterministicHost, Random, VirtualClock};
 use flott_runtime::time::{Clock, Time};
+use questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,6 +74,8 @@ pub struct Ran {
     pub recorded: u64,
     /// Those of them with records in flight.
     pub in_flight: u64,
+    /// Answers that said where a pending checkpoint was.
+    pub told: u64,
     /// Processes started.
     pub processes: usize,
     /// Attempts whose workers were started.
@@ -98,6 +103,7 @@ pub struct World {
     plan: Arc<Plan>,
     processes: Vec<Process>,
     ledger: Ledger,
+    questions: Questions,
     /// When the last call about a blob takes effect.
     busy: BTreeMap<String, Time>,
     stage: Stage,
@@ -139,6 +145,7 @@ impl World {
             plan,
             processes: Vec::new(),
             ledger,
+            questions: Questions::default(),
             busy: BTreeMap::new(),
             stage: Stage::Going,
             attempts: 0,
@@ -150,6 +157,8 @@ impl World {
         world.agenda.at(BEGIN, Happening::Launch);
         world.agenda.at(world.setup.heal_at, Happening::Heal);
         world.plan_troubles();
+        world.plan_input();
+        world.plan_questions();
         world
     }
 
@@ -174,6 +183,7 @@ impl World {
             digest: self.digest,
             recorded: self.ledger.recorded,
             in_flight: self.ledger.in_flight,
+            told: self.questions.told,
             processes: self.processes.len(),
             attempts: self.attempts,
             zombies: self.zombies,
@@ -267,7 +277,10 @@ impl World {
                 Asker::Worker(attempt, worker) => self.answer_worker(process, attempt, worker, ticket, reply),
             },
             Happening::Order(process, worker, mail) => self.deliver_order(process, worker, mail),
-            Happening::Report(process, mail) => self.manage(process, ManagerEvent::Worker(mail)),
+            Happening::Report(process, mail) => {
+                self.questions.heard(process, mail.attempt, &mail.report);
+                self.manage(process, ManagerEvent::Worker(mail))
+            }
             Happening::Call(process, attempt, worker, ticket, call) => {
                 self.call(process, attempt, worker, ticket, call)
             }
@@ -283,6 +296,11 @@ impl World {
                 self.setup.job.fails_next.store(self.faults.active, Ordering::Relaxed);
                 Ok(())
             }
+            Happening::FileComes(origin) => {
+                self.put_file(origin);
+                Ok(())
+            }
+            Happening::Ask => self.ask(),
             Happening::Death(process) => self.act(process, Act::Crash),
             Happening::Heal => self.heal(),
         }
@@ -341,6 +359,9 @@ impl World {
         }
         for (ticket, request) in out.storage {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
+        }
+        for (request, located) in &out.located {
+            self.located(process, *request, located)?;
         }
         for event in out.events {
             if let JobEvent::Aborted { id, reason } = &event {
@@ -405,6 +426,7 @@ impl World {
         it.host = None;
         let superseded = it.attempt.is_none_or(|attempt| self.ledger.is_superseded(attempt));
         outcome(done, superseded, it.told_to_stop)?;
+        self.all_answered(process)?;
         if let Outcome::Finished { before, .. } = done {
             self.check_output(None)?;
             self.ledger.finished(&self.visible(), &self.storage)?;
@@ -431,6 +453,35 @@ impl World {
             let moment = self.soon(10_000, 300_000);
             self.agenda.at(moment, Happening::Launch);
         }
+    }
+
+    // ---- input ----
+
+    /// The files that the job reads: all at once, or one after the other.
+    fn plan_input(&mut self) {
+        let job = self.setup.job.clone();
+        let Input::Files { watched, .. } = job.input else { return };
+        let mut moment = BEGIN;
+        for origin in job.sources().flat_map(|source| job.origins(source)) {
+            // A watched directory has to be there, and is by its first file.
+            if watched.is_none() || origin % 1_000 == 0 {
+                self.put_file(origin);
+                continue;
+            }
+            moment = moment.after(watched.unwrap_or_default());
+            self.agenda.at(moment, Happening::FileComes(origin));
+        }
+        self.is_all_there();
+    }
+
+    fn put_file(&mut self, origin: u32) {
+        self.files.put(path(&self.setup.job, origin), content(&self.setup.job, origin));
+        self.is_all_there();
+    }
+
+    fn is_all_there(&self) {
+        let coming = self.agenda.has(|happening| matches!(happening, Happening::FileComes(_)));
+        self.setup.job.all_there.store(!coming, Ordering::Relaxed);
     }
 
     // ---- output ----
