@@ -1,8 +1,8 @@
 //! Reads recorded checkpoints back, with a reader of its own: manifests along their bases, segments block by block.
 
-use crate::jobs::input::{origin_of, rows_before};
+use crate::jobs::input::rows_read;
 use crate::jobs::process::tally_of;
-use crate::jobs::{Input, Job, Row, Shape, Tally};
+use crate::jobs::{Job, Row, Shape, Tally};
 use crate::oracle::{Prefix, State};
 use crate::storage::Storage;
 use flott_checkpoint::{CheckpointEntry, CheckpointId, SubtaskId};
@@ -11,7 +11,6 @@ use flott_runtime::manifest::Manifest;
 use flott_runtime::segment::{BlockKind, Footer, StateSection};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
@@ -86,21 +85,7 @@ impl Chain {
     pub fn prefix(&self, job: &Job) -> Prefix {
         let mut prefix: Prefix = crate::oracle::whole(job).into_keys().map(|origin| (origin, 0)).collect();
         for (name, split) in self.top().parts.iter().flat_map(|part| part.splits.values()).flatten() {
-            let offset = |position: &Value| position["offset"].as_u64().unwrap_or(0);
-            match job.input {
-                Input::Made => {
-                    prefix.extend(name.parse().map(|origin| (origin, split.position.as_u64().unwrap_or(0))).ok())
-                }
-                Input::Files { watched: None, .. } => prefix
-                    .extend(origin_of(name).map(|origin| (origin, rows_before(job, origin, offset(&split.position))))),
-                Input::Files { .. } => {
-                    let (read, reading) = (&split.position["read"], &split.position["reading"]);
-                    let read = read.as_object().into_iter().flatten().filter_map(|(name, _)| origin_of(name));
-                    prefix.extend(read.map(|origin| (origin, job.rows_of(origin))));
-                    let origin = reading[0].as_str().and_then(origin_of);
-                    prefix.extend(origin.map(|origin| (origin, rows_before(job, origin, offset(&reading[1])))));
-                }
-            }
+            prefix.extend(rows_read(job, name, &split.position));
         }
         prefix
     }

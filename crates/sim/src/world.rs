@@ -5,6 +5,7 @@
 //! the production job manager, coordinator, workers, sinks and collector; only what surrounds them is simulated.
 
 mod disasters;
+mod input;
 mod mail;
 mod questions;
 mod serving;
@@ -15,9 +16,8 @@ use crate::faults::{Coverage, Faults};
 use crate::happening::{Agenda, Asker, Happening, Request};
 use crate::incidents::{Act, Incidents};
 use crate::invariants::{Checked, Ledger, Violation, Visible, broken, outcome, stuck};
-use crate::jobs::input::{content, path};
 use crate::jobs::output::Output;
-use crate::jobs::{Input, OUTPUT, Row, SinkKind, plan};
+use crate::jobs::{OUTPUT, Row, SinkKind, plan};
 use crate::mutation::Mutation;
 use crate::process::{Life, Process};
 use crate::setup::{BEGIN, Setup};
@@ -453,35 +453,6 @@ impl World {
             let moment = self.soon(10_000, 300_000);
             self.agenda.at(moment, Happening::Launch);
         }
-    }
-
-    // ---- input ----
-
-    /// The files that the job reads: all at once, or one after the other.
-    fn plan_input(&mut self) {
-        let job = self.setup.job.clone();
-        let Input::Files { watched, .. } = job.input else { return };
-        let mut moment = BEGIN;
-        for origin in job.sources().flat_map(|source| job.origins(source)) {
-            // A watched directory has to be there, and is by its first file.
-            if watched.is_none() || origin % 1_000 == 0 {
-                self.put_file(origin);
-                continue;
-            }
-            moment = moment.after(watched.unwrap_or_default());
-            self.agenda.at(moment, Happening::FileComes(origin));
-        }
-        self.is_all_there();
-    }
-
-    fn put_file(&mut self, origin: u32) {
-        self.files.put(path(&self.setup.job, origin), content(&self.setup.job, origin));
-        self.is_all_there();
-    }
-
-    fn is_all_there(&self) {
-        let coming = self.agenda.has(|happening| matches!(happening, Happening::FileComes(_)));
-        self.setup.job.all_there.store(!coming, Ordering::Relaxed);
     }
 
     // ---- output ----

@@ -7,9 +7,12 @@ use super::{Input, Job, Row};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use flott_runtime::Result;
+use flott_runtime::connector::{FilePosition, WatchPosition};
 use flott_runtime::error::Error;
 use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
 use flott_runtime::time::Time;
+use serde::Deserialize;
+use serde_json::Value;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,15 +59,33 @@ pub fn content(job: &Job, origin: u32) -> Vec<u8> {
     [member(first), member(second)].concat()
 }
 
-/// The origin that the name of a file says.
+/// What a stored position of a split says: the origins that it is about, and how many rows of each were read.
 #[must_use]
-pub fn origin_of(name: &str) -> Option<u32> {
+pub fn rows_read(job: &Job, split: &str, position: &Value) -> Vec<(u32, u64)> {
+    let of_file = |name: &str, offset: u64| {
+        let origin = origin_of(name)?;
+        Some((origin, rows_before(job, origin, offset)))
+    };
+    match job.input {
+        Input::Made => split.parse().map(|origin| (origin, position.as_u64().unwrap_or(0))).into_iter().collect(),
+        Input::Files { watched: None, .. } => {
+            FilePosition::deserialize(position).ok().and_then(|at| of_file(split, at.offset)).into_iter().collect()
+        }
+        Input::Files { .. } => {
+            let WatchPosition { read, reading } = WatchPosition::deserialize(position).unwrap_or_default();
+            let read = read.into_keys().filter_map(|name| origin_of(&name));
+            let reading = reading.and_then(|(name, at)| of_file(&name, at.offset));
+            read.map(|origin| (origin, job.rows_of(origin))).chain(reading).collect()
+        }
+    }
+}
+
+fn origin_of(name: &str) -> Option<u32> {
     name.split('.').next()?.parse().ok()
 }
 
 /// How many rows of a split lie before a byte of its lines.
-#[must_use]
-pub fn rows_before(job: &Job, origin: u32, offset: u64) -> u64 {
+fn rows_before(job: &Job, origin: u32, offset: u64) -> u64 {
     let lines = lines(job, origin);
     let before = lines.get(..usize::try_from(offset).unwrap_or(usize::MAX)).unwrap_or(&lines);
     before.iter().filter(|byte| **byte == b'}').count() as u64

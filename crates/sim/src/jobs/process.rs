@@ -158,7 +158,7 @@ pub fn rules(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> R
     let on_rule = move |rules: &mut MapRef<'_, u64, StreamKey, Tally>, row: Row| {
         let key = by_key_and_origin(&row);
         match everywhere.tally(rules.get(&key), &row).0 {
-            Some(after) => drop(rules.insert(key, after)),
+            Some(after) => rules.insert(key, after),
             None => drop(rules.remove(&key)),
         }
         Ok(())
