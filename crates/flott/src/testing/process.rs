@@ -195,7 +195,7 @@ impl<'a> Process<'a> {
     }
 
     fn obey(&mut self, attempt: AttemptId, turn: Turn, objects: &mut Objects) {
-        let Turn { worker, reports, storage, calls } = turn;
+        let Turn { worker, reports, storage, calls, .. } = turn;
         let (Some(worker), Some((_, host))) = (worker, &mut self.running) else { return };
         for (ticket, request) in storage {
             host.mail(worker, Mail::Storage(ticket, objects.serve(request)));
