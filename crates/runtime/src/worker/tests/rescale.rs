@@ -29,16 +29,26 @@ fn counts(runs: &[Run]) -> BTreeMap<u64, u64> {
     counts
 }
 
+fn goes_on(seed: u64, workers: &[u16]) {
+    for mode in [Mode::Aligned, Mode::StopTheWorld] {
+        let runs = lives(seed, mode, workers);
+        assert_eq!(counts(&runs), expected(), "seed {seed}, {mode}, {workers:?}");
+        let committed: usize = runs.iter().map(|run| run.committed().len()).sum();
+        assert_eq!(committed as u64, SPLITS * RECORDS_PER_SPLIT, "seed {seed}, {mode}, {workers:?}: once each");
+    }
+}
+
 #[test]
 fn any_number_of_workers_goes_on_from_a_checkpoint_of_any_other() {
-    for workers in [[1, 2, 1], [2, 1, 3], [1, 4, 3], [3, 7, 2], [5, 2, 128], [128, 3, 1]] {
-        for (seed, mode) in (0..SEEDS).flat_map(|seed| [Mode::Aligned, Mode::StopTheWorld].map(|mode| (seed, mode))) {
-            let runs = lives(seed, mode, &workers);
-            assert_eq!(counts(&runs), expected(), "seed {seed}, {mode}, {workers:?}");
-            let committed: usize = runs.iter().map(|run| run.committed().len()).sum();
-            assert_eq!(committed as u64, SPLITS * RECORDS_PER_SPLIT, "seed {seed}, {mode}, {workers:?}: once each");
-        }
+    for workers in [[1, 2, 1], [2, 1, 3], [1, 4, 3], [3, 7, 2]] {
+        (0..SEEDS).for_each(|seed| goes_on(seed, &workers));
     }
+}
+
+#[test]
+fn many_workers_go_on_from_a_checkpoint_of_few_and_few_from_one_of_many() {
+    goes_on(0, &[5, 2, 24]);
+    goes_on(0, &[24, 3, 1]);
 }
 
 #[test]
