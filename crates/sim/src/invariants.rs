@@ -58,7 +58,6 @@ pub fn broken(invariant: &'static str, text: impl Into<String>) -> Checked {
 /// What the checks remember of a run.
 pub struct Ledger {
     job: Arc<Job>,
-    workers: u16,
     /// No checkpoint of the run is taken without alignment.
     exact: bool,
     whole: Yield,
@@ -92,7 +91,6 @@ impl Ledger {
         let rows = whole.output.values().flatten().map(|row| (crate::oracle::identity(row), row.clone())).collect();
         Ledger {
             job: job.clone(),
-            workers,
             exact,
             whole,
             rows,
@@ -141,9 +139,9 @@ impl Ledger {
         let chain = i08_durable::recorded(entry, storage)?;
         i04_in_flight::check(&chain)?;
         if self.exact {
-            i02_exact_state::check(&self.job, self.workers, &chain, storage)?;
+            i02_exact_state::check(&self.job, &chain, storage)?;
         } else {
-            i05_never_less::check(&self.job, self.workers, &chain, storage)?;
+            i05_never_less::check(&self.job, &chain, storage)?;
         }
         self.needed = chain.paths().collect();
         self.own.insert(entry.attempt, entry.id);

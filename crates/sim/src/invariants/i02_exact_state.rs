@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const TAG: &str = "I2 exact state";
 
-pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -> Checked {
+pub(super) fn check(job: &Job, chain: &Chain, storage: &Storage) -> Checked {
     let id = chain.top().id;
     let prefix = chain.prefix(job);
     if job.shape == Shape::Timers {
@@ -20,7 +20,7 @@ pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -
     if job.shape == Shape::Expiring {
         return check_expiring(job, chain, storage);
     }
-    let mut expected = fold(job, workers, &prefix).state;
+    let mut expected = fold(job, chain.top().workers, &prefix).state;
     expected.retain(|_, kept| !kept.is_empty());
     let (stored, in_flight) = match super::i04_in_flight::settled(job, chain, storage) {
         Ok(settled) => settled,

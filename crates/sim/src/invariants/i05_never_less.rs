@@ -8,7 +8,7 @@ use crate::storage::Storage;
 
 const TAG: &str = "I5 never less";
 
-pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -> Checked {
+pub(super) fn check(job: &Job, chain: &Chain, storage: &Storage) -> Checked {
     let id = chain.top().id;
     if matches!(job.shape, Shape::Timers | Shape::Expiring) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(super) fn check(job: &Job, workers: u16, chain: &Chain, storage: &Storage) -
         Ok((stored, _)) => stored,
         Err(error) => return broken(TAG, format!("checkpoint {id}: {error}")),
     };
-    for (operator, kept) in fold(job, workers, &chain.prefix(job)).state {
+    for (operator, kept) in fold(job, chain.top().workers, &chain.prefix(job)).state {
         for (key, tally) in kept {
             let count = stored.get(operator).and_then(|kept| kept.get(&key)).map_or(0, |kept| kept.count);
             if count < tally.count {

@@ -3,7 +3,7 @@
 use super::i02_exact_state::difference;
 use super::{Checked, Ledger, Visible, broken};
 use crate::jobs::Shape;
-use crate::oracle::{identity, whole};
+use crate::oracle::{fold, identity, whole};
 use crate::storage::Storage;
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub(super) fn check(ledger: &Ledger, visible: &Visible, storage: &Storage) -> Ch
     if !ledger.exact || matches!(ledger.job.shape, Shape::Timers | Shape::Expiring) {
         return Ok(());
     }
-    let mut expected = ledger.whole.state.clone();
+    let mut expected = fold(&ledger.job, chain.top().workers, &whole(&ledger.job)).state;
     expected.retain(|_, kept| !kept.is_empty());
     match chain.state(storage, &ledger.job) {
         Ok(stored) if stored == expected => Ok(()),
