@@ -6,6 +6,7 @@
 //! subtask cuts all its tables in the same step. Nothing here does I/O: blocks go out and come in by value.
 
 mod any;
+mod declared;
 mod entries;
 mod error;
 mod face;

@@ -1,29 +1,42 @@
-//! The erased face of heap tables, written once: what the kinds of state differ in is how one stored entry is applied.
+//! The erased face of all tables, written once: what the kinds of state differ in is how one stored entry is applied, and what
+//! the backends differ in is how entries are kept and snapshotted.
 
-use super::entries::{BlockSink, EntryFormat, EntryReader};
-use super::heap::{Snapshots, checked_place};
-use super::versioned::{EntrySink, Progress, TableKey};
+use super::declared::Declared;
+use super::entries::EntryReader;
+use super::heap::checked_place;
+use super::versioned::Progress;
 use super::{Block, Declaration, SegmentOut, StateError, Table};
-use crate::key::{Key, Shape};
+use crate::key::{Key, KeySpace, Shape};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
 use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A kind of heap state.
-pub(super) trait HeapKind {
+/// The entries of one state and their cuts, as a backend keeps them. Its functions are those of [`Table`].
+pub(super) trait Snapshotted {
+    fn declared(&self) -> &Declared;
+    fn declared_mut(&mut self) -> &mut Declared;
+    fn space(&self) -> &KeySpace;
+    fn start(&mut self, restored: Option<CheckpointId>);
+    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId>;
+    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError>;
+    fn buffered(&self) -> usize;
+    fn abort(&mut self, id: CheckpointId);
+    fn completed(&mut self, id: CheckpointId);
+    fn len(&self) -> usize;
+    fn memory(&self) -> usize;
+}
+
+/// A kind of state in a backend.
+pub(super) trait KeyedTable {
     /// The job's key.
     type User: Key;
-    /// What tells an entry of the table from all others.
-    type Key: TableKey;
-    /// The rest of it.
-    type Value;
-    /// How both are written.
-    type Format: EntryFormat<Self::Key, Self::Value>;
+    /// How its entries are kept.
+    type Snapshots: Snapshotted;
 
-    fn snapshots(&self) -> &Snapshots<Self::Key, Self::Value, Self::Format>;
-    fn snapshots_mut(&mut self) -> &mut Snapshots<Self::Key, Self::Value, Self::Format>;
+    fn snapshots(&self) -> &Self::Snapshots;
+    fn snapshots_mut(&mut self) -> &mut Self::Snapshots;
 
     /// Applies one stored entry, of which hash and key have been read.
     fn apply(
@@ -37,11 +50,8 @@ pub(super) trait HeapKind {
     /// The restore is over.
     fn started(&mut self) {}
 
-    fn entries(&self) -> usize
-    where
-        BlockSink<Self::Format>: EntrySink<Self::Key, Self::Value>,
-    {
-        self.snapshots().entries.len()
+    fn entries(&self) -> usize {
+        self.snapshots().len()
     }
 
     /// Bytes besides those of the table.
@@ -50,23 +60,20 @@ pub(super) trait HeapKind {
     }
 }
 
-impl<T: HeapKind> Table for T
-where
-    BlockSink<T::Format>: EntrySink<T::Key, T::Value>,
-{
+impl<T: KeyedTable> Table for T {
     fn declaration(&self) -> Declaration {
-        self.snapshots().declaration()
+        self.snapshots().declared().declaration()
     }
 
     fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
-        self.snapshots_mut().expect(stored)
+        self.snapshots_mut().declared_mut().expect(stored)
     }
 
     fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
-        let name = Arc::clone(&self.snapshots().name);
+        let name = Arc::clone(&self.snapshots().declared().name);
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.snapshots().space.owns(group) || !groups.contains(&group.0) {
+            if !self.snapshots().space().owns(group) || !groups.contains(&group.0) {
                 continue;
             }
             let mut reader = EntryReader::new(entries, &name, group);
@@ -74,9 +81,9 @@ where
             while !reader.is_empty() {
                 let key: T::User = reader.value()?;
                 if std::mem::take(&mut first) {
-                    self.snapshots_mut().check_shape(Shape::of(&key))?;
+                    self.snapshots_mut().declared_mut().check_shape(Shape::of(&key))?;
                 }
-                let hash = checked_place(&self.snapshots().space, &name, group, &key)?;
+                let hash = checked_place(self.snapshots().space(), &name, group, &key)?;
                 self.apply(block.kind, hash, key, &mut reader)?;
             }
         }
@@ -84,8 +91,8 @@ where
     }
 
     fn restore_copy(&mut self, block: &Block) -> Result<(), StateError> {
-        let name = Arc::clone(&self.snapshots().name);
-        let Some((hash, own)) = self.snapshots().space.own_key() else { return Ok(()) };
+        let name = Arc::clone(&self.snapshots().declared().name);
+        let Some((hash, own)) = self.snapshots().space().own_key() else { return Ok(()) };
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
             let mut reader = EntryReader::new(entries, &name, group);

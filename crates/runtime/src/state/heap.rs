@@ -3,12 +3,13 @@
 //! The backend is the registry of one subtask's tables. [`Snapshots`] is what all kinds of heap state share: the map
 //! from checkpoints to epochs, and the erased face.
 
+use super::declared::Declared;
 use super::entries::{BlockSink, EntryFormat, EntryReader, write_value};
-use super::face::HeapKind;
+use super::face::{KeyedTable, Snapshotted};
 use super::versioned::{EntrySink, Epoch, Place, Progress, RESTORED, TableKey, Versioned};
 use super::{
-    Declaration, HeapList, HeapMap, HeapTimers, ListDeclaration, MapDeclaration, SegmentOut, SharedTable, StateBackend,
-    StateError, StateKind, StateName, TimerDeclaration, Value, ValueDeclaration, ValueState,
+    HeapList, HeapMap, HeapTimers, ListDeclaration, MapDeclaration, SegmentOut, SharedTable, StateBackend, StateError,
+    StateKind, StateName, TimerDeclaration, Value, ValueDeclaration, ValueState,
 };
 use crate::key::{Key, KeySpace, Shape, encode_key, hash_key};
 use crate::segment::BlockKind;
@@ -85,10 +86,7 @@ impl StateBackend for HeapBackend {
 pub(super) struct Snapshots<K, V, F> {
     pub(super) entries: Versioned<K, V, BlockSink<F>>,
     pub(super) space: KeySpace,
-    pub(super) name: Arc<StateName>,
-    kind: StateKind,
-    key_shape: Shape,
-    value_shape: Shape,
+    pub(super) declared: Declared,
     /// Checkpoints that a later one may name as its base, and their cut epochs.
     known: LiteMap<CheckpointId, Epoch>,
     /// Cuts whose scan is not done.
@@ -101,44 +99,40 @@ where
 {
     pub(super) fn new(name: Arc<StateName>, kind: StateKind, space: KeySpace) -> Self {
         let entries = Versioned::new(space.owned.clone(), space.seed);
-        let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
         let (known, open) = (LiteMap::new_vec(), Vec::new());
-        Self { entries, space, name, kind, key_shape, value_shape, known, open }
+        Self { entries, space, declared: Declared::new(name, kind), known, open }
     }
 
-    pub(super) fn declaration(&self) -> Declaration {
-        let (key_shape, value_shape) = (self.key_shape.clone(), self.value_shape.clone());
-        Declaration { name: Arc::clone(&self.name), kind: self.kind, key_shape, value_shape }
+    fn epoch_of(&self, id: CheckpointId) -> Option<Epoch> {
+        self.open.iter().find(|(open, _)| *open == id).map(|(_, epoch)| *epoch)
+    }
+}
+
+impl<K: TableKey, V, F: EntryFormat<K, V>> Snapshotted for Snapshots<K, V, F>
+where
+    BlockSink<F>: EntrySink<K, V>,
+{
+    fn declared(&self) -> &Declared {
+        &self.declared
     }
 
-    pub(super) fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
-        if stored.kind != self.kind {
-            let name = (*self.name).clone();
-            return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
-        }
-        self.value_shape.merge(stored.value_shape.clone());
-        self.check_shape(stored.key_shape.clone())
+    fn declared_mut(&mut self) -> &mut Declared {
+        &mut self.declared
     }
 
-    /// Compares the shape in the checkpoint with that of a key read back as this job's type.
-    pub(super) fn check_shape(&mut self, other: Shape) -> Result<(), StateError> {
-        if !self.key_shape.agrees_with(&other) {
-            let (stored, declared) = (self.key_shape.to_string(), other.to_string());
-            return Err(StateError::KeyShape { name: (*self.name).clone(), stored, declared });
-        }
-        self.key_shape.merge(other);
-        Ok(())
+    fn space(&self) -> &KeySpace {
+        &self.space
     }
 
-    pub(super) fn start(&mut self, restored: Option<CheckpointId>) {
+    fn start(&mut self, restored: Option<CheckpointId>) {
         self.entries.start();
         self.known.extend(restored.map(|id| (id, RESTORED)));
     }
 
-    pub(super) fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
+    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
         let base = base.filter(|_| kind != Kind::Savepoint);
         let base_epoch = base.and_then(|base| self.known.get(&base).copied());
-        let cut = self.entries.cut(base_epoch, BlockSink::new(Arc::clone(&self.name)));
+        let cut = self.entries.cut(base_epoch, BlockSink::new(Arc::clone(&self.declared.name)));
         self.entries.sink(cut.epoch).expect("just made").set_cut(cut);
         self.open.push((id, cut.epoch));
         if kind != Kind::Savepoint {
@@ -147,12 +141,7 @@ where
         cut.base.and(base)
     }
 
-    pub(super) fn scan(
-        &mut self,
-        id: CheckpointId,
-        budget: usize,
-        out: &mut dyn SegmentOut,
-    ) -> Result<Progress, StateError> {
+    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError> {
         let Some(epoch) = self.epoch_of(id) else { return Ok(Progress::Done) };
         let progress = self.entries.scan(epoch, budget);
         if let Some(Err(error)) = self.entries.sink(epoch).map(|sink| sink.flush(out)) {
@@ -164,21 +153,16 @@ where
         {
             self.open.retain(|(open, _)| *open != id);
             let (key_shape, value_shape) = sink.finish(out)?;
-            self.key_shape.merge(key_shape);
-            self.value_shape.merge(value_shape);
+            self.declared.merge(key_shape, value_shape);
         }
         Ok(progress)
     }
 
-    fn epoch_of(&self, id: CheckpointId) -> Option<Epoch> {
-        self.open.iter().find(|(open, _)| *open == id).map(|(_, epoch)| *epoch)
-    }
-
-    pub(super) fn buffered(&self) -> usize {
+    fn buffered(&self) -> usize {
         self.entries.sinks().map(BlockSink::buffered).sum()
     }
 
-    pub(super) fn abort(&mut self, id: CheckpointId) {
+    fn abort(&mut self, id: CheckpointId) {
         if let Some(epoch) = self.epoch_of(id) {
             self.entries.abort(epoch);
         }
@@ -186,14 +170,18 @@ where
         self.known.remove(&id);
     }
 
-    pub(super) fn completed(&mut self, id: CheckpointId) {
+    fn completed(&mut self, id: CheckpointId) {
         if let Some(epoch) = self.known.get(&id) {
             self.entries.completed(*epoch);
             self.known.retain(|known, _| *known >= id);
         }
     }
 
-    pub(super) fn memory(&self) -> usize {
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn memory(&self) -> usize {
         self.entries.memory() + self.buffered()
     }
 }
@@ -249,11 +237,9 @@ type ValueEntries<K, V> = Snapshots<K, V, ValueFormat>;
 
 struct ValueTable<K, V>(ValueEntries<K, V>);
 
-impl<K: Key, V: Value> HeapKind for ValueTable<K, V> {
+impl<K: Key, V: Value> KeyedTable for ValueTable<K, V> {
     type User = K;
-    type Key = K;
-    type Value = V;
-    type Format = ValueFormat;
+    type Snapshots = ValueEntries<K, V>;
 
     fn snapshots(&self) -> &ValueEntries<K, V> {
         &self.0

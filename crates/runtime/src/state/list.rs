@@ -4,7 +4,7 @@
 //! was: the scan finds that part of it where it is. An increment holds only what was appended after its base.
 
 use super::entries::{EntryFormat, EntryReader, write_value};
-use super::face::HeapKind;
+use super::face::KeyedTable;
 use super::heap::Snapshots;
 use super::versioned::{Cut, Epoch, Place, TableKey};
 use super::{ListState, SharedTable, StateError, StateKind, StateName, Value};
@@ -127,11 +127,9 @@ impl<K: Key, V: Value> ListTable<K, V> {
     }
 }
 
-impl<K: Key, V: Value> HeapKind for ListTable<K, V> {
+impl<K: Key, V: Value> KeyedTable for ListTable<K, V> {
     type User = K;
-    type Key = K;
-    type Value = Elements<V>;
-    type Format = ListFormat;
+    type Snapshots = Snapshots<K, Elements<V>, ListFormat>;
 
     fn snapshots(&self) -> &Snapshots<K, Elements<V>, ListFormat> {
         &self.snapshots

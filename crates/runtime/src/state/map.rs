@@ -4,7 +4,7 @@
 //! restore has to rebuild nothing.
 
 use super::entries::{EntryFormat, EntryReader, write_value};
-use super::face::HeapKind;
+use super::face::KeyedTable;
 use super::heap::Snapshots;
 use super::versioned::{Entry, Place, TableKey};
 use super::{MapState, SharedTable, StateError, StateKind, StateName, Value};
@@ -64,8 +64,8 @@ struct MapTable<K, M, V> {
 
 impl<K: Key, M: Key, V: Value> MapTable<K, M, V> {
     fn place(&self, hash: u64, field: &M) -> Result<Place, StateError> {
-        let bucket_hash =
-            bucket_hash(hash, field).map_err(|error| StateError::Key((*self.snapshots.name).clone(), error))?;
+        let bucket_hash = bucket_hash(hash, field)
+            .map_err(|error| StateError::Key((*self.snapshots.declared.name).clone(), error))?;
         Ok(self.at(hash, bucket_hash))
     }
 
@@ -130,11 +130,9 @@ impl<K: Key, M: Key, V: Value> MapTable<K, M, V> {
     }
 }
 
-impl<K: Key, M: Key, V: Value> HeapKind for MapTable<K, M, V> {
+impl<K: Key, M: Key, V: Value> KeyedTable for MapTable<K, M, V> {
     type User = K;
-    type Key = MapKey<K, M>;
-    type Value = V;
-    type Format = MapFormat;
+    type Snapshots = Snapshots<MapKey<K, M>, V, MapFormat>;
 
     fn snapshots(&self) -> &Snapshots<MapKey<K, M>, V, MapFormat> {
         &self.snapshots

@@ -11,7 +11,6 @@ mod list;
 mod map;
 mod open_cut;
 mod rows;
-mod table;
 #[cfg(test)]
 mod tests;
 mod timers;

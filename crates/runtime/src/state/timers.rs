@@ -4,7 +4,7 @@
 //! they are skipped when they come up, and it is rebuilt when more than half of it is stale.
 
 use super::entries::{EntryFormat, EntryReader, write_value};
-use super::face::HeapKind;
+use super::face::KeyedTable;
 use super::heap::{Snapshots, put};
 use super::versioned::{Entry, Place, TableKey};
 use super::{DueTimer, SharedTable, StateError, StateKind, StateName, TimerState};
@@ -125,11 +125,9 @@ impl<K: Key> TimerTable<K> {
     }
 }
 
-impl<K: Key> HeapKind for TimerTable<K> {
+impl<K: Key> KeyedTable for TimerTable<K> {
     type User = K;
-    type Key = Timer<K>;
-    type Value = ();
-    type Format = TimerFormat;
+    type Snapshots = Snapshots<Timer<K>, (), TimerFormat>;
 
     fn snapshots(&self) -> &Snapshots<Timer<K>, (), TimerFormat> {
         &self.snapshots

@@ -5,10 +5,10 @@
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
-use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
+use crate::state::face::KeyedTable;
 use crate::state::store::{Change, Store};
 use crate::state::versioned::{Cut, Epoch};
 use crate::state::{ListState, SharedTable, StateError, Value};
@@ -76,7 +76,7 @@ struct ListTable<T> {
 
 /// A list per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredList<K, V> {
-    table: Shared<ListTable<(K, V)>>,
+    table: Rc<RefCell<ListTable<(K, V)>>>,
 }
 
 impl<K, V> Clone for StoredList<K, V> {
@@ -93,8 +93,8 @@ impl<K: Key, V: Value> StoredList<K, V> {
         failure: Failure,
     ) -> Result<(Self, SharedTable), StateError> {
         let rows = Rows::new(store, name, StateKind::List, keys, failure)?;
-        let table = Rc::new(RefCell::new(Face(ListTable { rows, of: PhantomData })));
-        let erased: SharedTable = Shared::<ListTable<(K, V)>>::clone(&table);
+        let table = Rc::new(RefCell::new(ListTable { rows, of: PhantomData }));
+        let erased: SharedTable = Rc::<RefCell<ListTable<(K, V)>>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
@@ -184,14 +184,15 @@ impl<K: Key, V: Value> ListState<K, V> for StoredList<K, V> {
     }
 }
 
-impl<K: Key, V: Value> StoredKind for ListTable<(K, V)> {
+impl<K: Key, V: Value> KeyedTable for ListTable<(K, V)> {
     type User = K;
+    type Snapshots = Rows;
 
-    fn rows(&self) -> &Rows {
+    fn snapshots(&self) -> &Rows {
         &self.rows
     }
 
-    fn rows_mut(&mut self) -> &mut Rows {
+    fn snapshots_mut(&mut self) -> &mut Rows {
         &mut self.rows
     }
 

@@ -2,10 +2,10 @@
 
 use super::failure::Failure;
 use super::rows::{Row, Rows};
-use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape, hash_key};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
+use crate::state::face::KeyedTable;
 use crate::state::store::Store;
 use crate::state::{MapState, SharedTable, StateError, Value};
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ struct MapTable<T> {
 
 /// A map per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredMap<K, M, V> {
-    table: Shared<MapTable<(K, M, V)>>,
+    table: Rc<RefCell<MapTable<(K, M, V)>>>,
 }
 
 impl<K, M, V> Clone for StoredMap<K, M, V> {
@@ -41,8 +41,8 @@ impl<K: Key, M: Key, V: Value> StoredMap<K, M, V> {
     ) -> Result<(Self, SharedTable), StateError> {
         let kind = if copies { StateKind::Broadcast } else { StateKind::Map };
         let rows = Rows::new(store, name, kind, keys, failure)?;
-        let table = Rc::new(RefCell::new(Face(MapTable { rows, of: PhantomData })));
-        let erased: SharedTable = Shared::<MapTable<(K, M, V)>>::clone(&table);
+        let table = Rc::new(RefCell::new(MapTable { rows, of: PhantomData }));
+        let erased: SharedTable = Rc::<RefCell<MapTable<(K, M, V)>>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
@@ -87,7 +87,7 @@ type Loaded<V> = (Vec<u8>, Option<(Row, V)>);
 impl<K: Key, M: Key, V: Value> MapTable<(K, M, V)> {
     fn entry(&self, hash: u64, key: &K, field: &M) -> Result<Vec<u8>, StateError> {
         // Stored, a float would do; but the same job must run on the heap.
-        hash_key(hash, field).map_err(|error| StateError::Key((*self.rows.name).clone(), error))?;
+        hash_key(hash, field).map_err(|error| StateError::Key((*self.rows.declared.name).clone(), error))?;
         let mut entry = self.rows.entry(hash, key)?;
         self.rows.encode(&mut entry, field)?;
         Ok(entry)
@@ -186,14 +186,15 @@ impl<K: Key, M: Key, V: Value> MapState<K, M, V> for StoredMap<K, M, V> {
     }
 }
 
-impl<K: Key, M: Key, V: Value> StoredKind for MapTable<(K, M, V)> {
+impl<K: Key, M: Key, V: Value> KeyedTable for MapTable<(K, M, V)> {
     type User = K;
+    type Snapshots = Rows;
 
-    fn rows(&self) -> &Rows {
+    fn snapshots(&self) -> &Rows {
         &self.rows
     }
 
-    fn rows_mut(&mut self) -> &mut Rows {
+    fn snapshots_mut(&mut self) -> &mut Rows {
         &mut self.rows
     }
 

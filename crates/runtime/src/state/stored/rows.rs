@@ -10,9 +10,11 @@ use super::failure::Failure;
 use super::list::Lengths;
 use super::open_cut::{OpenCut, Stage};
 use crate::key::{KeySpace, Shape};
-use crate::segment::{Declaration, SegmentOut, StateKind, StateName};
+use crate::segment::{SegmentOut, StateKind, StateName};
 use crate::state::StateError;
+use crate::state::declared::Declared;
 use crate::state::entries::{BlockSink, write_value};
+use crate::state::face::Snapshotted;
 use crate::state::store::{Change, Space, Store, StoreError};
 use crate::state::versioned::{Cut, EntrySink, Epoch, Progress, RESTORED};
 use flott_checkpoint::{CheckpointId, Kind};
@@ -40,11 +42,8 @@ type Piece = (Vec<u8>, Vec<u8>);
 pub(super) struct Rows {
     store: Rc<dyn Store>,
     space: Space,
-    pub(super) name: Arc<StateName>,
-    kind: StateKind,
+    pub(super) declared: Declared,
     pub(super) keys: KeySpace,
-    pub(super) key_shape: Shape,
-    pub(super) value_shape: Shape,
     pub(super) failure: Failure,
     epoch: Epoch,
     /// Entries; for lists their elements.
@@ -65,35 +64,20 @@ impl Rows {
         failure: Failure,
     ) -> Result<Self, StateError> {
         let made = store.create(&name).map_err(|StoreError(text)| StateError::Backend((*name).clone(), text));
-        let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
+        let declared = Declared::new(name, kind);
         let (known, open) = (BTreeMap::new(), Vec::new());
         let (log, epoch) = (ChangeLog::new(), RESTORED);
         let (len, writes, space) = (0, 0, made?);
-        Ok(Self {
-            store,
-            space,
-            name,
-            kind,
-            keys,
-            key_shape,
-            value_shape,
-            failure,
-            epoch,
-            len,
-            writes,
-            log,
-            known,
-            open,
-        })
+        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, known, open })
     }
 
     pub(super) fn failed(&self) -> impl Fn(StoreError) -> StateError + use<> {
-        let name = Arc::clone(&self.name);
+        let name = Arc::clone(&self.declared.name);
         move |StoreError(text)| StateError::Backend((*name).clone(), text)
     }
 
     pub(super) fn encode<T: serde::Serialize>(&self, out: &mut Vec<u8>, value: &T) -> Result<(), StateError> {
-        write_value(out, value).map_err(|error| StateError::Encode((*self.name).clone(), error.to_string()))
+        write_value(out, value).map_err(|error| StateError::Encode((*self.declared.name).clone(), error.to_string()))
     }
 
     pub(super) fn decode<T: serde::de::DeserializeOwned>(&self, hash: u64, bytes: &[u8]) -> Result<T, StateError> {
@@ -101,7 +85,7 @@ impl Rows {
     }
 
     pub(super) fn undecodable(&self, hash: u64, what: &str) -> StateError {
-        StateError::Decode((*self.name).clone(), self.keys.group(hash), what.to_owned())
+        StateError::Decode((*self.declared.name).clone(), self.keys.group(hash), what.to_owned())
     }
 
     /// The identity of an entry begins with the key group and the key.
@@ -124,7 +108,8 @@ impl Rows {
     }
 
     fn row(&self, bytes: &[u8]) -> Result<Row, StateError> {
-        let damaged = || StateError::Backend((*self.name).clone(), "the store gave back a cut-off entry".to_owned());
+        let damaged =
+            || StateError::Backend((*self.declared.name).clone(), "the store gave back a cut-off entry".to_owned());
         let (epoch, content) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         Ok(Row { epoch: Epoch::from_le_bytes(*epoch), content: content.to_vec() })
     }
@@ -137,7 +122,7 @@ impl Rows {
         content: &[u8],
         mut beside: Vec<Change>,
     ) -> Result<(), StateError> {
-        if self.kind != StateKind::List {
+        if self.declared.kind != StateKind::List {
             self.len += usize::from(old.is_none());
             old.into_iter().try_for_each(|old| self.save(entry, old))?;
         }
@@ -181,8 +166,7 @@ impl Rows {
     }
 
     pub(super) fn merge_shapes(&mut self, key: Shape, value: Shape) {
-        self.key_shape.merge(key);
-        self.value_shape.merge(value);
+        self.declared.merge(key, value);
     }
 
     /// Entries whose identity begins with `prefix` and is not below `from`: what follows the prefix, and the content.
@@ -213,7 +197,7 @@ impl Rows {
 
     /// The epoch of the last write of this entry that a cut holds, if it holds any.
     fn held(&self, cut: Cut, row: &Row) -> Option<Epoch> {
-        match self.kind {
+        match self.declared.kind {
             StateKind::List => Lengths::decode(&row.content).held(cut),
             _ => cut.covers(row.epoch).then_some(row.epoch),
         }
@@ -221,7 +205,7 @@ impl Rows {
 
     /// Must run before an entry changes or goes away.
     fn save(&mut self, entry: &[u8], row: &Row) -> Result<(), StateError> {
-        if row.epoch == self.epoch && self.kind != StateKind::List {
+        if row.epoch == self.epoch && self.declared.kind != StateKind::List {
             return Ok(());
         }
         for index in 0..self.open.len() {
@@ -239,7 +223,7 @@ impl Rows {
         let Some(cut) = self.open.get(index).map(|open| open.cut) else { return Ok(0) };
         let Some((group, identity)) = entry.split_first_chunk::<2>() else { return Ok(0) };
         let group = u16::from_be_bytes(*group);
-        let pieces = match self.kind {
+        let pieces = match self.declared.kind {
             StateKind::List => self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?,
             _ => vec![(identity.to_vec(), row.content.clone())],
         };
@@ -267,76 +251,9 @@ impl Rows {
         failed?;
         if position < wanted.end {
             let text = format!("the store has lost elements of a list, from number {position} on");
-            return Err(StateError::Backend((*self.name).clone(), text));
+            return Err(StateError::Backend((*self.declared.name).clone(), text));
         }
         Ok(pieces)
-    }
-
-    pub(super) fn declaration(&self) -> Declaration {
-        let (key_shape, value_shape) = (self.key_shape.clone(), self.value_shape.clone());
-        Declaration { name: Arc::clone(&self.name), kind: self.kind, key_shape, value_shape }
-    }
-
-    pub(super) fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
-        if stored.kind != self.kind {
-            let name = (*self.name).clone();
-            return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
-        }
-        self.value_shape.merge(stored.value_shape.clone());
-        self.check_shape(stored.key_shape.clone())
-    }
-
-    pub(super) fn check_shape(&mut self, other: Shape) -> Result<(), StateError> {
-        if !self.key_shape.agrees_with(&other) {
-            let (stored, declared) = (self.key_shape.to_string(), other.to_string());
-            return Err(StateError::KeyShape { name: (*self.name).clone(), stored, declared });
-        }
-        self.key_shape.merge(other);
-        Ok(())
-    }
-
-    pub(super) fn start(&mut self, restored: Option<CheckpointId>) {
-        assert_eq!(self.epoch, RESTORED, "a state is started once, after its restore");
-        self.epoch = RESTORED + 1;
-        self.known.extend(restored.map(|id| (id, RESTORED)));
-    }
-
-    pub(super) fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
-        assert!(self.epoch != RESTORED, "a state is started before its first cut");
-        let base = base.filter(|_| kind != Kind::Savepoint);
-        let known = base.and_then(|base| self.known.get(&base).copied());
-        let cut = Cut { epoch: self.epoch, base: known.filter(|base| *base >= self.log.oldest_base()) };
-        self.log.seal(self.epoch);
-        self.epoch = self.epoch.checked_add(1).expect("136 years at one checkpoint a second");
-        self.open.push(OpenCut::new(id, cut, BlockSink::new(Arc::clone(&self.name))));
-        if kind != Kind::Savepoint {
-            self.known.insert(id, cut.epoch);
-        }
-        cut.base.and(base)
-    }
-
-    pub(super) fn scan(
-        &mut self,
-        id: CheckpointId,
-        budget: usize,
-        out: &mut dyn SegmentOut,
-    ) -> Result<Progress, StateError> {
-        let Some(index) = self.open.iter().position(|open| open.id == id) else { return Ok(Progress::Done) };
-        let scanned = match self.failure.get() {
-            Some(failed) => Err(failed),
-            None => self.scan_open(index, budget),
-        };
-        let flushed = scanned.and_then(|()| self.open.get_mut(index).map_or(Ok(()), |open| open.sink.flush(out)));
-        if let Err(error) = flushed {
-            self.abort(id);
-            return Err(error);
-        }
-        if self.open.get(index).is_some_and(|open| open.stage != Stage::Done) {
-            return Ok(Progress::More);
-        }
-        self.open.remove(index).sink.finish(out)?;
-        self.trim()?;
-        Ok(Progress::Done)
     }
 
     fn scan_open(&mut self, index: usize, mut budget: usize) -> Result<(), StateError> {
@@ -405,23 +322,85 @@ impl Rows {
             self.store.remove_range(self.space, &from, &until).map_err(&failed)
         })
     }
+}
 
-    pub(super) fn buffered(&self) -> usize {
+impl Snapshotted for Rows {
+    fn declared(&self) -> &Declared {
+        &self.declared
+    }
+
+    fn declared_mut(&mut self) -> &mut Declared {
+        &mut self.declared
+    }
+
+    fn space(&self) -> &KeySpace {
+        &self.keys
+    }
+
+    fn start(&mut self, restored: Option<CheckpointId>) {
+        assert_eq!(self.epoch, RESTORED, "a state is started once, after its restore");
+        self.epoch = RESTORED + 1;
+        self.known.extend(restored.map(|id| (id, RESTORED)));
+    }
+
+    fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {
+        assert!(self.epoch != RESTORED, "a state is started before its first cut");
+        let base = base.filter(|_| kind != Kind::Savepoint);
+        let known = base.and_then(|base| self.known.get(&base).copied());
+        let cut = Cut { epoch: self.epoch, base: known.filter(|base| *base >= self.log.oldest_base()) };
+        self.log.seal(self.epoch);
+        self.epoch = self.epoch.checked_add(1).expect("136 years at one checkpoint a second");
+        self.open.push(OpenCut::new(id, cut, BlockSink::new(Arc::clone(&self.declared.name))));
+        if kind != Kind::Savepoint {
+            self.known.insert(id, cut.epoch);
+        }
+        cut.base.and(base)
+    }
+
+    fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError> {
+        let Some(index) = self.open.iter().position(|open| open.id == id) else { return Ok(Progress::Done) };
+        let scanned = match self.failure.get() {
+            Some(failed) => Err(failed),
+            None => self.scan_open(index, budget),
+        };
+        let flushed = scanned.and_then(|()| self.open.get_mut(index).map_or(Ok(()), |open| open.sink.flush(out)));
+        if let Err(error) = flushed {
+            self.abort(id);
+            return Err(error);
+        }
+        if self.open.get(index).is_some_and(|open| open.stage != Stage::Done) {
+            return Ok(Progress::More);
+        }
+        self.open.remove(index).sink.finish(out)?;
+        self.trim()?;
+        Ok(Progress::Done)
+    }
+
+    fn buffered(&self) -> usize {
         self.open.iter().map(|open| open.sink.buffered()).sum()
     }
 
-    pub(super) fn abort(&mut self, id: CheckpointId) {
+    fn abort(&mut self, id: CheckpointId) {
         self.open.retain(|open| open.id != id);
         self.known.remove(&id);
     }
 
-    pub(super) fn completed(&mut self, id: CheckpointId) {
+    fn completed(&mut self, id: CheckpointId) {
         if let Some(epoch) = self.known.get(&id) {
             self.log.forget_until(*epoch);
             self.known = self.known.split_off(&id);
             let trimmed = self.trim();
             self.failure.or_default(trimmed);
         }
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What it holds in memory itself; the store has a budget of its own.
+    fn memory(&self) -> usize {
+        self.buffered()
     }
 }
 

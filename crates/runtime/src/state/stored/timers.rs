@@ -6,10 +6,10 @@
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
-use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
+use crate::state::face::KeyedTable;
 use crate::state::store::{Change, Store};
 use crate::state::{DueTimer, SharedTable, StateError, TimerState};
 use std::cell::RefCell;
@@ -33,7 +33,7 @@ struct TimerTable<K> {
 
 /// Timers in a store. Cheap to clone: clones share one table.
 pub struct StoredTimers<K> {
-    table: Shared<TimerTable<K>>,
+    table: Rc<RefCell<TimerTable<K>>>,
 }
 
 impl<K> Clone for StoredTimers<K> {
@@ -62,8 +62,8 @@ impl<K: Key> StoredTimers<K> {
         failure: Failure,
     ) -> Result<(Self, SharedTable), StateError> {
         let rows = Rows::new(store, name, StateKind::Timers, keys, failure)?;
-        let table = Rc::new(RefCell::new(Face(TimerTable { rows, head: Head::Known(None), of: PhantomData })));
-        let erased: SharedTable = Shared::<TimerTable<K>>::clone(&table);
+        let table = Rc::new(RefCell::new(TimerTable { rows, head: Head::Known(None), of: PhantomData }));
+        let erased: SharedTable = Rc::<RefCell<TimerTable<K>>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
@@ -139,8 +139,9 @@ impl<K: Key> TimerTable<K> {
         if time > now {
             return Ok(None);
         }
-        let key: K = EntryReader::new(entry.get(2..).unwrap_or_default(), &self.rows.name, self.rows.keys.group(hash))
-            .value()?;
+        let key: K =
+            EntryReader::new(entry.get(2..).unwrap_or_default(), &self.rows.declared.name, self.rows.keys.group(hash))
+                .value()?;
         let row = self.rows.get(entry)?;
         let row = row.ok_or_else(|| self.rows.undecodable(hash, "the store has lost a timer"))?;
         self.take(entry, &row, head.clone())?;
@@ -172,14 +173,15 @@ impl<K: Key> TimerState<K> for StoredTimers<K> {
     }
 }
 
-impl<K: Key> StoredKind for TimerTable<K> {
+impl<K: Key> KeyedTable for TimerTable<K> {
     type User = K;
+    type Snapshots = Rows;
 
-    fn rows(&self) -> &Rows {
+    fn snapshots(&self) -> &Rows {
         &self.rows
     }
 
-    fn rows_mut(&mut self) -> &mut Rows {
+    fn snapshots_mut(&mut self) -> &mut Rows {
         &mut self.rows
     }
 

@@ -2,10 +2,10 @@
 
 use super::failure::Failure;
 use super::rows::{Row, Rows};
-use super::table::{Face, Shared, StoredKind};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
+use crate::state::face::KeyedTable;
 use crate::state::store::Store;
 use crate::state::{SharedTable, StateError, Value, ValueState};
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ struct ValueTable<K> {
 
 /// A value per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredValue<K, V> {
-    table: Shared<ValueTable<(K, V)>>,
+    table: Rc<RefCell<ValueTable<(K, V)>>>,
 }
 
 impl<K, V> Clone for StoredValue<K, V> {
@@ -44,8 +44,8 @@ impl<K: Key, V: Value> StoredValue<K, V> {
     ) -> Result<(Self, SharedTable), StateError> {
         let rows = Rows::new(store, name, StateKind::Value, keys, failure)?;
         let table = ValueTable { rows, sweep_from: Vec::new(), sweep_budget: 0, of: PhantomData };
-        let table = Rc::new(RefCell::new(Face(table)));
-        let erased: SharedTable = Shared::<ValueTable<(K, V)>>::clone(&table);
+        let table = Rc::new(RefCell::new(table));
+        let erased: SharedTable = Rc::<RefCell<ValueTable<(K, V)>>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
@@ -164,14 +164,15 @@ impl<K: Key, V: Value> ValueState<K, V> for StoredValue<K, V> {
     }
 }
 
-impl<K: Key, V: Value> StoredKind for ValueTable<(K, V)> {
+impl<K: Key, V: Value> KeyedTable for ValueTable<(K, V)> {
     type User = K;
+    type Snapshots = Rows;
 
-    fn rows(&self) -> &Rows {
+    fn snapshots(&self) -> &Rows {
         &self.rows
     }
 
-    fn rows_mut(&mut self) -> &mut Rows {
+    fn snapshots_mut(&mut self) -> &mut Rows {
         &mut self.rows
     }
 
