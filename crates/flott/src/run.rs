@@ -63,6 +63,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// Threads of the I/O runtime, besides those for blocking calls.
 const IO_THREADS: usize = 2;
 /// Those are kept for as long as there is work for one of them now and then, so their number is that of the greatest rush.
+/// Besides one for each worker, so that sinks that hang leave some for the storage.
 const BLOCKING_THREADS: usize = 32;
 
 /// Starts a job. Its outcome comes by the handle.
@@ -89,12 +90,13 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let closes_stores = stores.is_some();
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores };
     let entropy = entropy()?;
+    let workers = manager_settings.workers.unwrap_or(manager_settings.default_workers);
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)
-        .max_blocking_threads(BLOCKING_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS + usize::from(workers))
         .thread_name("flott-io")
         .enable_all()
         .build()

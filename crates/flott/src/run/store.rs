@@ -119,7 +119,7 @@ impl Store {
 
     fn serve_unwatched(&self, request: StorageRequest) -> Pin<Box<dyn Future<Output = StorageReply> + Send>> {
         match &self.place {
-            Place::At(server) => Box::pin(server.serve(request)),
+            Place::At(server) => server.serve(request),
             Place::Nowhere => Box::pin(std::future::ready(dropped(&request))),
         }
     }
