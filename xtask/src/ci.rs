@@ -6,6 +6,8 @@ use crate::{kill, real, tidy};
 pub(crate) fn run() -> Result<(), String> {
     cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
+    // All features are all that is heavy, too.
+    real::needs_of_rocksdb()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;
     process::run("cargo", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;

@@ -38,7 +38,7 @@ enum Command {
     },
     /// Run two jobs with churning keys for long, disturb them, and show that nothing they use grows
     Soak(soak::SoakOptions),
-    /// Run tests against real components: `postgres`. Installs what they need, or says how
+    /// Run tests against real components: `postgres`, `rocksdb`. Installs what they need, or says how
     Test {
         /// Which, separated by commas
         #[arg(long, value_delimiter = ',', required = true)]

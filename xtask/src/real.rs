@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 /// Components that this version has tests for.
 pub(crate) fn all() -> Vec<String> {
-    vec!["postgres".to_owned()]
+    ["postgres", "rocksdb"].map(str::to_owned).to_vec()
 }
 
 pub(crate) fn run(names: &[String]) -> Result<(), String> {
     names.iter().try_for_each(|name| match name.as_str() {
         "postgres" => postgres(),
+        "rocksdb" => rocksdb(),
         _ => Err(format!("there are no tests against `{name}` in this version; known are: {}", all().join(", "))),
     })
 }
@@ -30,6 +31,37 @@ fn postgres() -> Result<(), String> {
     cargo(&[&["test"], &features[..], &["--doc", "databases"]].concat())?;
     // A server for each test: a few at a time.
     cargo(&[&["test"], &features[..], &["--test", "postgres", "--", "--test-threads", "3"]].concat())
+}
+
+/// State in RocksDB, which is built from its sources: the store, and jobs that are killed. The first build takes some 20 minutes
+/// of one core.
+fn rocksdb() -> Result<(), String> {
+    needs_of_rocksdb()?;
+    cargo(&["test", "--locked", "-p", "flott-rocksdb"])?;
+    cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb"])
+}
+
+/// What compiles RocksDB, wherever all features are on.
+pub(crate) fn needs_of_rocksdb() -> Result<(), String> {
+    if !exists("clang", "--version") {
+        install("clang", "RocksDB is C++, and its bindings are made by libclang")?;
+    }
+    if !has_libclang() {
+        install("libclang-dev", "the bindings of RocksDB are made by libclang")?;
+    }
+    Ok(())
+}
+
+/// Whether the library is where its users look for it.
+fn has_libclang() -> bool {
+    let named = std::env::var_os("LIBCLANG_PATH").map(PathBuf::from);
+    let versions = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten();
+    let llvm = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("llvm-"));
+    let known =
+        ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"].map(PathBuf::from);
+    let directories = named.into_iter().chain(llvm.map(|entry| entry.path().join("lib"))).chain(known);
+    let mut names = directories.flat_map(|path| std::fs::read_dir(path).into_iter().flatten().flatten());
+    names.any(|entry| entry.file_name().to_string_lossy().starts_with("libclang"))
 }
 
 /// The directory of `initdb`, as the tests look for it. Debian keeps it out of the path.

@@ -1,8 +1,9 @@
 //! The command line that every job has. Each flag is also a `FLOTT_*` variable and a method of [`crate::Job`].
 
 use crate::settings::{
-    Settings, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode, parse_require,
-    parse_restart_delay, parse_restore, parse_stop_timeout, parse_workers,
+    Settings, StateBackend, Wanted, parse_alignment_timeout, parse_directory, parse_interval, parse_mode,
+    parse_require, parse_restart_delay, parse_restore, parse_state_backend, parse_state_memory, parse_stop_timeout,
+    parse_workers,
 };
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue};
@@ -66,9 +67,15 @@ pub(crate) struct Flags {
     /// Sample records for the heaviest keys of each keyed operator: see `flott status` and --metrics
     #[arg(long, env = "FLOTT_HOT_KEYS", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     hot_keys: bool,
-    /// Directory for local working files; without effect in this version, which writes checkpoints straight to their directory
+    /// Directory for local working files, which are those of RocksDB [default: $TMPDIR, else that of the system]
     #[arg(long, env = "FLOTT_WORK_DIR", value_name = "DIR")]
     work_dir: Option<PathBuf>,
+    /// Where keyed state lies: heap or rocksdb [default: heap]
+    #[arg(long, env = "FLOTT_STATE_BACKEND", value_name = "BACKEND", value_parser = parse_state_backend)]
+    state_backend: Option<StateBackend>,
+    /// Memory for state that is not on the heap, of all workers together [default: 256MiB]
+    #[arg(long, env = "FLOTT_STATE_MEMORY", value_name = "SIZE", value_parser = parse_state_memory)]
+    state_memory: Option<usize>,
     /// Events as JSON on stdout, one object a line
     #[arg(long, env = "FLOTT_JSON", action = ArgAction::SetTrue, value_parser = BoolishValueParser::new())]
     json: bool,
@@ -187,6 +194,8 @@ impl From<Flags> for Settings {
             longest_restart_delay: flags.longest_restart_delay,
             hot_keys: switch(flags.hot_keys),
             work_dir: flags.work_dir,
+            state_backend: flags.state_backend,
+            state_memory: flags.state_memory,
             json: switch(flags.json),
             metrics: flags.metrics,
         }

@@ -1,7 +1,7 @@
 //! The job: a name, a graph, and the settings that its program gives it.
 
 use crate::graph::{Frozen, Graph, Output};
-use crate::settings::Settings;
+use crate::settings::{Settings, StateBackend};
 use crate::stream::Stream;
 use flott_checkpoint::{Guarantee, Mode, Restore};
 use flott_runtime::error::Result;
@@ -174,8 +174,12 @@ setters! {
     longest_restart_delay(Duration);
     /// Samples records for hot keys; as `--hot-keys`. Default off.
     hot_keys(bool);
-    /// Local working files; as `--work-dir`. It has no effect in this version: a local checkpoint directory is written directly.
+    /// Local working files, which are those of RocksDB; as `--work-dir`.
     work_dir(impl Into<PathBuf>), into;
+    /// Where keyed state lies; as `--state-backend`. Default [`StateBackend::Heap`].
+    state_backend(StateBackend);
+    /// Bytes of memory for state that is not on the heap, of all workers together; as `--state-memory`. Default 256 MiB.
+    state_memory(usize);
     /// Events as JSON lines on stdout; as `--json`.
     json(bool);
     /// Serves metrics for Prometheus at this address; as `--metrics`.

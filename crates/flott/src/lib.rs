@@ -43,7 +43,7 @@ pub use job::Job;
 pub use keyed::Keyed;
 pub use program::{main, main_with};
 pub use run::{CheckpointStatus, Ended, HotKey, Phase, Report, Status};
-pub use settings::Settings;
+pub use settings::{Settings, StateBackend};
 pub use stream::{Stream, Sunk};
 
 pub mod connector {

@@ -17,6 +17,7 @@ mod savepoint;
 mod server;
 mod status;
 mod store;
+mod stores;
 mod task;
 mod teller;
 mod watch;
@@ -80,11 +81,13 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     }
     // Before anything runs: a port in use is a refusal.
     let exporter = settings.metrics.as_deref().map(Exporter::open).transpose()?;
+    let stores = stores::of(settings, &plan.job)?;
     let clock = SystemClock::new();
     let heartbeats = Heartbeats::default();
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
-    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone() };
+    let closes_stores = stores.is_some();
+    let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores };
     let entropy = entropy()?;
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
@@ -122,6 +125,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
         printing,
         teller,
         patience,
+        closes_stores,
     };
     runtime.spawn(task(driver.drive()));
     let commands = Commands::new(events, shared, beside, io);

@@ -52,10 +52,48 @@ pub struct Settings {
     pub hot_keys: Option<bool>,
     /// Local working files.
     pub work_dir: Option<PathBuf>,
+    /// Where keyed state lies; default the heap.
+    pub state_backend: Option<StateBackend>,
+    /// Bytes of memory for state that is not on the heap, of all workers together; default 256 MiB.
+    pub state_memory: Option<usize>,
     /// Events as JSON lines on stdout.
     pub json: Option<bool>,
     /// Serve metrics at this address.
     pub metrics: Option<String>,
+}
+
+/// Where keyed state lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateBackend {
+    /// In memory: fast, and as large as memory allows.
+    #[default]
+    Heap,
+    /// In RocksDB on a local disk, in a fixed amount of memory; only in a build with the feature `rocksdb`.
+    RocksDb,
+}
+
+pub(crate) fn parse_state_backend(text: &str) -> Result<StateBackend, String> {
+    match text {
+        "heap" => Ok(StateBackend::Heap),
+        "rocksdb" if cfg!(feature = "rocksdb") => Ok(StateBackend::RocksDb),
+        "rocksdb" => {
+            Err("this program is built without RocksDB: build it with the feature `rocksdb` of flott".to_owned())
+        }
+        _ => Err(format!("`{text}` is not one of heap, rocksdb")),
+    }
+}
+
+/// A number of bytes, as 64MiB.
+pub(crate) fn parse_state_memory(text: &str) -> Result<usize, String> {
+    let wrong = || format!("`{text}` is not a size such as 64MiB or 2GiB, of at least 8MiB");
+    let (number, shift) = match (text.strip_suffix("MiB"), text.strip_suffix("GiB")) {
+        (Some(number), _) => (number, 20),
+        (_, Some(number)) => (number, 30),
+        _ => return Err(wrong()),
+    };
+    let bytes = number.trim().parse::<usize>().ok().and_then(|number| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| *bytes >= 8 << 20).ok_or_else(wrong)
 }
 
 impl Settings {
@@ -87,6 +125,8 @@ impl Settings {
             longest_restart_delay: self.longest_restart_delay.or(other.longest_restart_delay),
             hot_keys: self.hot_keys.or(other.hot_keys),
             work_dir: self.work_dir.or(other.work_dir),
+            state_backend: self.state_backend.or(other.state_backend),
+            state_memory: self.state_memory.or(other.state_memory),
             json: self.json.or(other.json),
             metrics: self.metrics.or(other.metrics),
         }

@@ -8,6 +8,7 @@ use crate::operator::Quantum;
 use crate::plan::Plan;
 use crate::sink::Stdout;
 use crate::source::Threads;
+use crate::state::store::Stores;
 use flott_checkpoint::{AttemptId, CheckpointId, SubtaskId};
 use litemap::LiteMap;
 use std::sync::Arc;
@@ -151,4 +152,6 @@ pub struct World {
     pub stdout: Arc<dyn Stdout>,
     /// Where the workers show what they are doing.
     pub heartbeats: Heartbeats,
+    /// Where keyed state lies, if not on the heap.
+    pub stores: Option<Arc<dyn Stores>>,
 }

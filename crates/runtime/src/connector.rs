@@ -28,7 +28,7 @@ pub use csv_reader::Csv;
 pub use file_bytes::MAX_RECORD_BYTES;
 pub use file_format::{CsvFormat, Encoder, Format, JsonLineFormat, LineFormat, Rest};
 pub use file_sink::FileSink;
-pub use file_source::{FileSource, Lines};
+pub use file_source::{FilePosition, FileSource, Lines};
 pub use generator::Generator;
 pub use json_reader::Json;
 pub use memory::{MemorySink, MemorySource};

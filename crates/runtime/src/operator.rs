@@ -6,10 +6,11 @@
 //!
 //! An operator never sees a barrier (the subtask does), never blocks, and keeps no state of its own but what is declared.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::heartbeat::{Heartbeat, Mark};
 use crate::outbox::Outbox;
 use crate::record::{AnyBatch, Batch, Record};
+use crate::state::AnyFailure;
 use crate::subtask::SourcePort;
 use crate::time::{Clock, Time, Timestamp, Watermark};
 use std::cell::Cell;
@@ -234,6 +235,12 @@ impl<'a> Context<'a> {
         self.flow.heartbeat.enter(mark);
     }
 
+    /// Nothing that user code emitted may leave if its state has failed under it.
+    #[inline]
+    pub(crate) fn check_state(&self) -> Result<()> {
+        self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()))
+    }
+
     /// Runs `body` for one record of a source; if it panics, `place` says which record it was.
     #[inline]
     pub fn naming<R>(&mut self, place: impl Fn() -> String, body: impl FnOnce(&mut Self) -> R) -> R {
@@ -294,13 +301,15 @@ pub struct Flow {
     pub sink_not_ready: Cell<bool>,
     /// The segment buffer is full: what a write to state would add has no room.
     pub segment_full: Cell<bool>,
+    /// What user code was not told of its state.
+    pub(crate) state_failure: AnyFailure,
 }
 
 impl Flow {
     /// Nothing is in the way yet; shows its records in this heartbeat.
     #[must_use]
-    pub fn of(heartbeat: Arc<Heartbeat>) -> Flow {
-        Flow { heartbeat, ..Flow::default() }
+    pub fn of(heartbeat: Arc<Heartbeat>, state_failure: AnyFailure) -> Flow {
+        Flow { heartbeat, state_failure, ..Flow::default() }
     }
 
     /// Whether a record may be taken.

@@ -5,21 +5,28 @@
 //! and monomorphic per backend so that the hot path is inlined, and the erased one ([`Table`]), held by the subtask. A
 //! subtask cuts all its tables in the same step. Nothing here does I/O: blocks go out and come in by value.
 
+mod any;
 mod entries;
 mod error;
 mod face;
 mod heap;
 mod list;
 mod map;
+pub mod store;
+#[cfg(feature = "stored")]
+mod stored;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod versioned;
 
+pub use any::{AnyBackend, AnyFailure, AnyList, AnyMap, AnyTimers, AnyValue};
 pub use error::StateError;
 pub use heap::{HeapBackend, HeapValue, SweepCursor};
 pub use list::HeapList;
 pub use map::HeapMap;
+#[cfg(feature = "stored")]
+pub use stored::{Failure, StoredBackend, StoredList, StoredMap, StoredTimers, StoredValue};
 pub use timers::HeapTimers;
 pub use versioned::Progress;
 

@@ -144,7 +144,7 @@ pub(crate) struct Subtask {
 impl Subtask {
     pub(crate) fn build(attempt: &Arc<Attempt>, id: SubtaskId, waker: Waker) -> Result<Subtask> {
         let vertex = attempt.plan.vertices.get(usize::from(id.vertex)).expect("a worker builds the plan's vertices");
-        let mut builder = SubtaskBuilder::new(id, Arc::clone(attempt), waker);
+        let mut builder = SubtaskBuilder::new(id, Arc::clone(attempt), waker)?;
         let chain = (vertex.build)(&mut builder).map_err(|error| error.at_subtask(id))?;
         let mut sites = Vec::new();
         for &edge in &vertex.inputs {

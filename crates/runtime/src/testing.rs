@@ -8,6 +8,7 @@ mod crash_point;
 mod deterministic;
 pub mod host_suite;
 pub mod memory_files;
+pub mod memory_store;
 mod random;
 pub mod sample_job;
 pub mod sink_suite;

@@ -43,7 +43,7 @@ impl Stepped {
         for ((_, inbox), worker) in self.mail.iter().zip(0..) {
             inbox.take().into_iter().for_each(|mail| host.mail(worker, mail));
         }
-        let Some(Turn { worker, reports, storage, calls }) = host.turn(&mut self.random) else {
+        let Some(Turn { worker, reports, storage, calls, .. }) = host.turn(&mut self.random) else {
             let moment = host.next_moment();
             moment.into_iter().for_each(|moment| self.clock.move_to(moment));
             return moment.is_some();

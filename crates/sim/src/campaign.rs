@@ -3,7 +3,7 @@
 use crate::faults::{Coverage, Pair};
 use crate::invariants::Violation;
 use crate::mutation::Mutation;
-use crate::setup::Setup;
+use crate::setup::{Era, Setup};
 use crate::world::{Ran, World};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,6 +45,8 @@ pub struct Summary {
     pub recorded: u64,
     /// Those of them with records in flight.
     pub in_flight: u64,
+    /// Answers that said where a pending checkpoint was.
+    pub told: u64,
     /// Processes started.
     pub processes: u64,
     /// Attempts started.
@@ -93,10 +95,16 @@ fn keep_panics() {
 /// Runs one seed.
 #[must_use]
 pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
+    run_seed_of(Era::Current, seed, mutation, trace)
+}
+
+/// Runs one seed as it was meant in an era.
+#[must_use]
+pub fn run_seed_of(era: Era, seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
     keep_panics();
     PANIC.set(Some(String::new()));
     flott_runtime::mutation::set(mutation.and_then(Mutation::inner));
-    let ran = catch_unwind(AssertUnwindSafe(|| World::new(Setup::new(seed, mutation), trace).run()));
+    let ran = catch_unwind(AssertUnwindSafe(|| World::new(Setup::of(era, seed, mutation), trace).run()));
     flott_runtime::mutation::set(None);
     let text = PANIC.take().unwrap_or_default();
     ran.unwrap_or_else(|_| Ran {
@@ -105,6 +113,7 @@ pub fn run_seed(seed: u64, mutation: Option<Mutation>, trace: bool) -> Ran {
         digest: 0,
         recorded: 0,
         in_flight: 0,
+        told: 0,
         processes: 0,
         attempts: 0,
         rescaled: 0,
@@ -126,6 +135,7 @@ pub fn run_seeds(
         summary.seeds += 1;
         summary.recorded += ran.recorded;
         summary.in_flight += ran.in_flight;
+        summary.told += ran.told;
         summary.processes += ran.processes as u64;
         summary.attempts += ran.attempts;
         summary.rescaled += ran.rescaled;

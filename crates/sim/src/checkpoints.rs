@@ -1,5 +1,6 @@
 //! Reads recorded checkpoints back, with a reader of its own: manifests along their bases, segments block by block.
 
+use crate::jobs::input::rows_read;
 use crate::jobs::process::tally_of;
 use crate::jobs::{Job, Row, Shape, Tally};
 use crate::oracle::{Prefix, State};
@@ -84,9 +85,7 @@ impl Chain {
     pub fn prefix(&self, job: &Job) -> Prefix {
         let mut prefix: Prefix = crate::oracle::whole(job).into_keys().map(|origin| (origin, 0)).collect();
         for (name, split) in self.top().parts.iter().flat_map(|part| part.splits.values()).flatten() {
-            if let Ok(origin) = name.parse() {
-                prefix.insert(origin, split.position.as_u64().unwrap_or(0));
-            }
+            prefix.extend(rows_read(job, name, &split.position));
         }
         prefix
     }
@@ -116,6 +115,11 @@ impl Chain {
                 );
             }
             Shape::Maps => keep("tally", self.read_maps(storage)?),
+            Shape::Rules => {
+                let name = |_: u16, key: &(u64, u32)| format!("{key:?}");
+                keep("tally", self.read_state(storage, "tally", "tally", name)?);
+                keep("rules", self.read_copies(storage)?);
+            }
             Shape::Lists => keep("tally", self.read_lists(storage, job)?),
             Shape::Count | Shape::Union | Shape::Rebalance | Shape::TwoInputs | Shape::Gather => {
                 keep(
@@ -187,6 +191,24 @@ impl Chain {
                 let key = |entries: &mut &[u8]| {
                     let (key, origin): (u64, u32) = (decode(entries)?, decode(entries)?);
                     Ok(format!("{:?}", (key, origin)))
+                };
+                apply(&bytes, &section, &mut kept, key, decode)?;
+            }
+            all.extend(kept);
+        }
+        Ok(all)
+    }
+
+    /// What the copies of all workers hold, by worker, key and origin.
+    fn read_copies(&self, storage: &Storage) -> Result<BTreeMap<String, Tally>, String> {
+        let mut all = BTreeMap::new();
+        for worker in 0..self.top().workers {
+            let mut kept = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "tally", "rules", worker)?.into_iter().rev() {
+                let key = |entries: &mut &[u8]| {
+                    let _own: u64 = decode(entries)?;
+                    let key: (u64, u32) = decode(entries)?;
+                    Ok(format!("{worker}: {key:?}"))
                 };
                 apply(&bytes, &section, &mut kept, key, decode)?;
             }

@@ -104,6 +104,9 @@ impl Mind {
             _ if operation == Operation::WriteAll => {
                 Fault::Short(usize::try_from(self.random.below(64)).expect("a small number"))
             }
+            _ if operation == Operation::ReadAt => {
+                Fault::Short(usize::try_from(1 + self.random.below(64)).expect("a small number"))
+            }
             _ => Fault::None,
         }
     }

@@ -62,6 +62,10 @@ pub enum Happening {
     Full,
     /// The next row cannot be read.
     BadRow,
+    /// The file of a split comes into the watched directory.
+    FileComes(u32),
+    /// Somebody asks where the pending checkpoint is.
+    Ask,
     /// A process dies.
     Death(usize),
     /// From now on all goes well.
@@ -88,6 +92,8 @@ impl Happening {
             | Happening::Trouble
             | Happening::Full
             | Happening::BadRow
+            | Happening::FileComes(_)
+            | Happening::Ask
             | Happening::Death(_)
             | Happening::Heal => None,
         }
@@ -142,6 +148,8 @@ impl Happening {
             Happening::Trouble => "trouble".to_owned(),
             Happening::Full => "full".to_owned(),
             Happening::BadRow => "the next row cannot be read".to_owned(),
+            Happening::FileComes(origin) => format!("the file of split {origin} comes"),
+            Happening::Ask => "ask where the checkpoint is".to_owned(),
             Happening::Death(process) => format!("{process} dies"),
             Happening::Heal => "heal".to_owned(),
         }

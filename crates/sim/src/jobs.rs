@@ -3,6 +3,7 @@
 //! Every record carries where it came from and its number there. Where order is kept from a split to a sink, each key of each
 //! split has a chain of hashes, so that a lost, doubled or swapped record changes everything behind it.
 
+pub mod input;
 pub mod operators;
 pub mod output;
 mod plans;
@@ -106,11 +107,13 @@ pub enum Shape {
     Gather,
     /// Tallies that expire; the rows pass as they are.
     Expiring,
+    /// A keyed tally beside a second source that every subtask gets, and keeps tallies of in a copy of its own.
+    Rules,
 }
 
 impl Shape {
     /// All of them.
-    pub const ALL: [Shape; 11] = [
+    pub const ALL: [Shape; 12] = [
         Shape::Count,
         Shape::Union,
         Shape::TwoShuffles,
@@ -122,6 +125,7 @@ impl Shape {
         Shape::TwoInputs,
         Shape::Gather,
         Shape::Expiring,
+        Shape::Rules,
     ];
 
     /// Whether rows of a stream reach the sink in order, in a run without failures.
@@ -129,6 +133,20 @@ impl Shape {
     pub fn keeps_order(self) -> bool {
         !matches!(self, Shape::Rebalance | Shape::Timers)
     }
+}
+
+/// Where the rows come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// A source that makes them up.
+    Made,
+    /// Files of JSON lines, one a split.
+    Files {
+        /// They are compressed.
+        gzip: bool,
+        /// Each comes so long after the one before, into a directory that is watched; without it all are there.
+        watched: Option<Duration>,
+    },
 }
 
 /// Where the rows go.
@@ -168,6 +186,10 @@ pub struct Job {
     pub bounded: bool,
     /// How long a timer waits, or a value lives.
     pub timer: Duration,
+    /// Where the rows come from.
+    pub input: Input,
+    /// All files are there.
+    pub all_there: Arc<AtomicBool>,
     /// The sink.
     pub sink: SinkKind,
     /// The next row that is read cannot be read: the attempt fails, the next one can.
@@ -178,7 +200,7 @@ impl Job {
     /// The sources: their numbers.
     #[must_use]
     pub fn sources(&self) -> std::ops::Range<u32> {
-        if matches!(self.shape, Shape::Union | Shape::TwoInputs) { 0..2 } else { 0..1 }
+        if matches!(self.shape, Shape::Union | Shape::TwoInputs | Shape::Rules) { 0..2 } else { 0..1 }
     }
 
     /// The origins of a source.

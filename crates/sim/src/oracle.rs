@@ -39,6 +39,9 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
             let row = job.row(origin, serial);
             match job.shape {
                 Shape::Timers | Shape::Expiring => result.emit(row),
+                Shape::Rules if origin >= 1_000 => {
+                    (0..workers).for_each(|replica| result.rule(job, &row, replica));
+                }
                 Shape::Broadcast => (0..workers).for_each(|replica| result.replica(job, &row, replica)),
                 Shape::TwoShuffles => {
                     let out = result.tally(job, "first", format!("{:?}", by_key_and_origin(&row)), &row);
@@ -52,7 +55,8 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
                 | Shape::Maps
                 | Shape::Lists
                 | Shape::TwoInputs
-                | Shape::Gather => {
+                | Shape::Gather
+                | Shape::Rules => {
                     let out = result.tally(job, "tally", format!("{:?}", by_key_and_origin(&row)), &row);
                     result.emit(out);
                 }
@@ -70,6 +74,7 @@ pub fn settle(job: &Job, state: State, in_flight: &[InFlight]) -> State {
         match (job.shape, edge) {
             (Shape::Timers, _) => {}
             (Shape::Broadcast, _) => result.replica(job, row, *to),
+            (Shape::Rules, 1) => result.rule(job, row, *to),
             (Shape::TwoShuffles, 0) => {
                 let out = result.tally(job, "first", format!("{:?}", by_key_and_origin(row)), row);
                 result.tally(job, "tally", format!("{:?}", by_text(&out)), &out);
@@ -105,6 +110,11 @@ impl Yield {
         let key = format!("{replica}: {:?}", by_key_and_origin(row));
         let out = self.tally(job, "tally", key, row);
         self.emit(Row { replica, ..out });
+    }
+
+    /// What a subtask's copy keeps of a row that all get; nothing comes out.
+    fn rule(&mut self, job: &Job, row: &Row, replica: u16) {
+        self.tally(job, "rules", format!("{replica}: {:?}", by_key_and_origin(row)), row);
     }
 
     /// Every row that comes out, by what tells it from all others.

@@ -2,7 +2,7 @@
 
 use crate::faults::Faults;
 use crate::incidents::Incidents;
-use crate::jobs::{Job, KEY_GROUPS, Shape, SinkKind};
+use crate::jobs::{Input, Job, KEY_GROUPS, Shape, SinkKind};
 use crate::mutation::Mutation;
 use flott_checkpoint::{Mode, Options, RestartOptions};
 use flott_runtime::attempt::WorkerOptions;
@@ -22,8 +22,35 @@ const RESCALES: u64 = 0x2E5C_A1E5;
 /// Sets what is drawn about unaligned checkpoints apart from all else.
 const UNALIGNED: u64 = 0x0F11008E;
 
+/// Sets what is drawn about files as input apart from all else.
+const INPUT: u64 = 0x0F11_0F11;
+
+/// What a seed may mean. What is simulated grows, and each new kind of job changes what the draws of a seed come to; so a seed
+/// that found something is kept with the era that it was found in, and the kinds of an era that is over never change.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Era {
+    /// Six kinds of jobs on rows that are made up; files and memory as sinks; no checkpoint is unaligned.
+    First,
+    /// Everything.
+    Current,
+}
+
+impl Era {
+    /// The graphs that are drawn from.
+    fn shapes(self) -> &'static [Shape] {
+        const FIRST: [Shape; 6] =
+            [Shape::Count, Shape::Union, Shape::TwoShuffles, Shape::Rebalance, Shape::Broadcast, Shape::Timers];
+        match self {
+            Era::First => &FIRST,
+            Era::Current => &Shape::ALL,
+        }
+    }
+}
+
 /// A run, before it begins.
 pub struct Setup {
+    /// What is drawn from.
+    pub era: Era,
     /// The seed.
     pub seed: u64,
     /// The rule that is broken, if one is.
@@ -53,6 +80,12 @@ impl Setup {
     /// What a seed says.
     #[must_use]
     pub fn new(seed: u64, mutation: Option<Mutation>) -> Setup {
+        Setup::of(Era::Current, seed, mutation)
+    }
+
+    /// What a seed said in an era.
+    #[must_use]
+    pub fn of(era: Era, seed: u64, mutation: Option<Mutation>) -> Setup {
         let mut random = Random::new(seed ^ 0x5EED_F10D);
         let faults = Faults::new(seed, &mut random);
         let incidents = Incidents::new(seed, &mut random);
@@ -67,7 +100,7 @@ impl Setup {
         // Drawn apart, so that seeds that found something before mean what they meant.
         let mut apart = Random::new(seed ^ UNALIGNED);
         let mut slow = Duration::ZERO;
-        if apart.one_in(2) {
+        if apart.one_in(2) && era > Era::First {
             slow = Duration::from_micros(apart.below(8_000));
             let place = number(0, modes.len() as u64 + 1, &mut apart);
             modes.splice(place..place, [Mode::Unaligned, Mode::AlignedThenUnaligned]);
@@ -75,11 +108,16 @@ impl Setup {
             modes.rotate_left(turn);
         }
         let workers = 1 + u16::try_from(random.below(3)).expect("a small number");
-        let mut job = job(exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random);
+        let mut job = job(era, exact, incidents.need_files() || faults.favourite().0 == "failed", &mut random);
         job.slow = slow;
+        if era > Era::First {
+            job.input = input(seed);
+        }
         let job = Arc::new(job);
         let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
-        settings.worker.alignment_timeout = millis(0, 60, &mut apart);
+        if era > Era::First {
+            settings.worker.alignment_timeout = millis(0, 60, &mut apart);
+        }
         if incidents.rival {
             settings.coordinator.retained = 1;
         }
@@ -90,11 +128,12 @@ impl Setup {
         let heal_at = BEGIN.after(trouble);
         let in_flight = modes.iter().any(|mode| mode.acts_on_arrival());
         // Broken rules are looked for in the runs in which they were noticed first.
-        let rescales = !in_flight
+        let rescales = era == Era::Current
+            && !in_flight
             && job.shape != Shape::Broadcast
             && mutation.is_none_or(|mutation| mutation == Mutation::GroupsLeftBehind);
         let rescales = rescales.then(|| Random::new(seed ^ RESCALES));
-        Setup { rescales, seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
+        Setup { era, rescales, seed, mutation, job, workers, modes, settings, heal_at, faults, incidents, random }
     }
 
     /// Whether the file system fails all the time: so that workers fail, and say so.
@@ -130,8 +169,17 @@ fn number(least: u64, most: u64, random: &mut Random) -> usize {
     usize::try_from(least + random.below(most - least)).expect("a small number")
 }
 
-fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
-    let shape = Shape::ALL.get(number(0, Shape::ALL.len() as u64, random)).copied().unwrap_or(Shape::Count);
+/// Files every other time, of each kind.
+fn input(seed: u64) -> Input {
+    let mut random = Random::new(seed ^ INPUT);
+    let (made, gzip, watched) = (random.one_in(2), random.one_in(2), random.one_in(2));
+    let between = millis(0, 700, &mut random);
+    if made { Input::Made } else { Input::Files { gzip, watched: watched.then_some(between) } }
+}
+
+fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {
+    let shapes = era.shapes();
+    let shape = shapes.get(number(0, shapes.len() as u64, random)).copied().unwrap_or(Shape::Count);
     let deletes = exact && shape != Shape::Rebalance && random.one_in(2);
     let part_size = if random.one_in(3) { 200 + random.below(2_000) } else { u64::MAX };
     let sink = if need_files || !random.one_in(3) {
@@ -149,9 +197,14 @@ fn job(exact: bool, need_files: bool, random: &mut Random) -> Job {
         slow: Duration::ZERO,
         bounded: random.one_in(2),
         timer: millis(1, 400, random),
+        input: Input::Made,
+        all_there: Arc::default(),
         sink,
         fails_next: Arc::default(),
     };
+    if era == Era::First {
+        return job;
+    }
     // Not drawn, so that a seed that found something stays what it is.
     let (third, age) = (job.rows.is_multiple_of(3), job.pause * 4);
     match &mut job.sink {

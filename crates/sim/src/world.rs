@@ -5,7 +5,9 @@
 //! the production job manager, coordinator, workers, sinks and collector; only what surrounds them is simulated.
 
 mod disasters;
+mod input;
 mod mail;
+mod questions;
 mod serving;
 
 use crate::aftermath;
@@ -30,6 +32,7 @@ use flott_runtime::source::Threads;
 use flott_runtime::testing::memory_files::MemoryFiles;
 use flott_runtime::testing::{DeterministicHost, Random, VirtualClock};
 use flott_runtime::time::{Clock, Time};
+use questions::Questions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -71,6 +74,8 @@ pub struct Ran {
     pub recorded: u64,
     /// Those of them with records in flight.
     pub in_flight: u64,
+    /// Answers that said where a pending checkpoint was.
+    pub told: u64,
     /// Processes started.
     pub processes: usize,
     /// Attempts whose workers were started.
@@ -100,6 +105,7 @@ pub struct World {
     plan: Arc<Plan>,
     processes: Vec<Process>,
     ledger: Ledger,
+    questions: Questions,
     /// When the last call about a blob takes effect.
     busy: BTreeMap<String, Time>,
     stage: Stage,
@@ -142,6 +148,7 @@ impl World {
             plan,
             processes: Vec::new(),
             ledger,
+            questions: Questions::default(),
             busy: BTreeMap::new(),
             stage: Stage::Going,
             attempts: 0,
@@ -154,6 +161,8 @@ impl World {
         world.agenda.at(BEGIN, Happening::Launch);
         world.agenda.at(world.setup.heal_at, Happening::Heal);
         world.plan_troubles();
+        world.plan_input();
+        world.plan_questions();
         world
     }
 
@@ -178,6 +187,7 @@ impl World {
             digest: self.digest,
             recorded: self.ledger.recorded,
             in_flight: self.ledger.in_flight,
+            told: self.questions.told,
             processes: self.processes.len(),
             attempts: self.attempts,
             rescaled: self.rescaled,
@@ -272,7 +282,10 @@ impl World {
                 Asker::Worker(attempt, worker) => self.answer_worker(process, attempt, worker, ticket, reply),
             },
             Happening::Order(process, worker, mail) => self.deliver_order(process, worker, mail),
-            Happening::Report(process, mail) => self.manage(process, ManagerEvent::Worker(mail)),
+            Happening::Report(process, mail) => {
+                self.questions.heard(process, mail.attempt, &mail.report);
+                self.manage(process, ManagerEvent::Worker(mail))
+            }
             Happening::Call(process, attempt, worker, ticket, call) => {
                 self.call(process, attempt, worker, ticket, call)
             }
@@ -288,6 +301,11 @@ impl World {
                 self.setup.job.fails_next.store(self.faults.active, Ordering::Relaxed);
                 Ok(())
             }
+            Happening::FileComes(origin) => {
+                self.put_file(origin);
+                Ok(())
+            }
+            Happening::Ask => self.ask(),
             Happening::Death(process) => self.act(process, Act::Crash),
             Happening::Heal => self.heal(),
         }
@@ -306,6 +324,7 @@ impl World {
             threads: Arc::new(NoThreads),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: Heartbeats::default(),
+            stores: None,
         };
         let entropy = Box::new(move || random.draw());
         let settings = self.setup.settings_of_a_process();
@@ -346,6 +365,9 @@ impl World {
         }
         for (ticket, request) in out.storage {
             self.agenda.at(now, Happening::Send(Request { process, asker: Asker::Manager, ticket, request }));
+        }
+        for (request, located) in &out.located {
+            self.located(process, *request, located)?;
         }
         for event in out.events {
             if let JobEvent::Aborted { id, reason } = &event {
@@ -411,6 +433,7 @@ impl World {
         it.host = None;
         let superseded = it.attempt.is_none_or(|attempt| self.ledger.is_superseded(attempt));
         outcome(done, superseded, it.told_to_stop)?;
+        self.all_answered(process)?;
         if let Outcome::Finished { before, .. } = done {
             self.check_output(None)?;
             self.ledger.finished(&self.visible(), &self.storage)?;

@@ -71,6 +71,9 @@ fn trace(attempt: &Span, job: &str, event: &JobEvent) {
     }
 }
 
+/// How long the end of a job waits for its workers to close what their state lies in.
+const CLOSING: Duration = Duration::from_secs(3);
+
 /// What hears of a run, boxed.
 pub(crate) type Listener = Box<dyn Listen>;
 
@@ -95,6 +98,8 @@ pub(super) struct Driver {
     pub(super) teller: Teller,
     /// How long an end that is no finish waits for readers.
     pub(super) patience: Duration,
+    /// State lies in a library that must be closed before the process ends.
+    pub(super) closes_stores: bool,
 }
 
 /// Waits for somebody who reads: for ever after a finish, which is to be complete, else as long as a stop may take.
@@ -115,6 +120,10 @@ impl Driver {
         };
         if let Some(running) = self.running.take() {
             running.stop();
+            if self.closes_stores {
+                // A worker whose step never returns is not waited for.
+                let _ = tokio::time::timeout(CLOSING, tokio::task::spawn_blocking(move || running.join())).await;
+            }
         }
         self.last_savepoints(&outcome).await;
         if read_out(&outcome, self.patience, self.printing.end()).await.is_none() {

@@ -22,6 +22,6 @@ fn what_the_builder_says_has_the_same_limits_as_the_flags() {
         checkpoint_dir: Some(String::new()),
         ..Settings::default()
     };
-    assert_eq!(absurd.errors().len(), 6, "{:?}", absurd.errors());
+    assert_eq!(absurd.errors().len(), 7, "{:?}", absurd.errors());
     assert_eq!(Settings::default().errors(), Vec::<String>::new());
 }

@@ -60,6 +60,7 @@ impl<'a> Process<'a> {
             threads: Arc::new(OsThreads),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: heartbeats.clone(),
+            stores: None,
         };
         // Nonces must differ between processes and between tests' runs alike; which they are changes nothing.
         let mut next = Random::new(clock.now().0.wrapping_add(1));
@@ -194,7 +195,7 @@ impl<'a> Process<'a> {
     }
 
     fn obey(&mut self, attempt: AttemptId, turn: Turn, objects: &mut Objects) {
-        let Turn { worker, reports, storage, calls } = turn;
+        let Turn { worker, reports, storage, calls, .. } = turn;
         let (Some(worker), Some((_, host))) = (worker, &mut self.running) else { return };
         for (ticket, request) in storage {
             host.mail(worker, Mail::Storage(ticket, objects.serve(request)));

@@ -98,7 +98,9 @@ impl<K: Key, U, S: State> Core<K, U, S> {
         cx.enter(self.mark);
         let state = S::at(&mut self.state, hash, key, cx.now);
         let mut out = Out { key, at, now: cx.now, emitted: &mut self.emitted, sides: &mut self.sides, timers };
-        user(state, &mut out).map_err(|error| Error::failed(error.to_string()).at_operator(&self.operator))?;
+        let returned = user(state, &mut out);
+        cx.check_state().map_err(|error| error.at_operator(&self.operator))?;
+        returned.map_err(|error| Error::failed(error.to_string()).at_operator(&self.operator))?;
         for record in self.emitted.drain(..) {
             self.next.on_record(record, at, cx)?;
         }

@@ -189,6 +189,8 @@ pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<
 /// Reads the values of a run one after the other.
 pub(crate) struct EntryReader<'a> {
     source: rmp_serde::Deserializer<ReadReader<&'a [u8]>>,
+    #[cfg(feature = "stored")]
+    entries: &'a [u8],
     left: usize,
     name: &'a StateName,
     group: KeyGroup,
@@ -196,7 +198,14 @@ pub(crate) struct EntryReader<'a> {
 
 impl<'a> EntryReader<'a> {
     pub(crate) fn new(entries: &'a [u8], name: &'a StateName, group: KeyGroup) -> Self {
-        Self { source: rmp_serde::Deserializer::new(entries), left: entries.len(), name, group }
+        Self {
+            source: rmp_serde::Deserializer::new(entries),
+            #[cfg(feature = "stored")]
+            entries,
+            left: entries.len(),
+            name,
+            group,
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -212,6 +221,15 @@ impl<'a> EntryReader<'a> {
         }
         self.left = left;
         Ok(value)
+    }
+
+    /// The next value, and its bytes as they are.
+    #[cfg(feature = "stored")]
+    pub(crate) fn raw<T: DeserializeOwned>(&mut self) -> Result<(&'a [u8], T), StateError> {
+        let start = self.entries.len() - self.left;
+        let value = self.value()?;
+        let bytes = self.entries.get(start..self.entries.len() - self.left);
+        Ok((bytes.expect("a reader only goes on"), value))
     }
 
     pub(crate) fn decode(&self, what: &str) -> StateError {

@@ -21,15 +21,40 @@ use crate::record::{Keyed, Record};
 use crate::segment::StateName;
 use crate::sink::{Sink, SinkContext, SinkWriter};
 use crate::source::{DeadLetters, Source, SourceContext, Waker};
+#[cfg(feature = "stored")]
+use crate::state::StoredBackend;
 use crate::state::{
-    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, MapDeclaration, StateBackend,
-    TimerDeclaration, TimerState, Value, ValueDeclaration,
+    AnyBackend, AnyList, AnyMap, AnyTimers, AnyValue, HeapBackend, ListDeclaration, MapDeclaration, StateBackend,
+    StateError, TimerDeclaration, TimerState, Value, ValueDeclaration,
 };
 use flott_checkpoint::SubtaskId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+
+/// The state of a subtask is on the heap, unless the world has stores.
+#[cfg(feature = "stored")]
+fn backend(attempt: &Attempt, id: SubtaskId, space: KeySpace) -> Result<AnyBackend> {
+    let Some(stores) = &attempt.world.stores else { return Ok(AnyBackend::Heap(HeapBackend::new(space))) };
+    let (stores, attempt) = (Arc::clone(stores), attempt.id);
+    Ok(AnyBackend::Stored(StoredBackend::lazy(Box::new(move || stores.open(attempt, id)), space)))
+}
+
+/// The state of a subtask is on the heap: this build knows no other.
+#[cfg(not(feature = "stored"))]
+fn backend(attempt: &Attempt, _: SubtaskId, space: KeySpace) -> Result<AnyBackend> {
+    match attempt.world.stores {
+        None => Ok(AnyBackend::Heap(HeapBackend::new(space))),
+        Some(_) => Err(Error::refused("this build keeps state on the heap only; build it with the feature `stored`")),
+    }
+}
+
+/// A name that is taken is a mistake in the job, a store that cannot be opened a failure.
+fn undeclared(error: &StateError, operator: &str) -> Error {
+    let kind = if matches!(error, StateError::Backend(..)) { Error::failed } else { Error::refused };
+    kind(error.to_string()).at_operator(operator)
+}
 
 /// How an outlet finds the receiver of a record: an index among the edge's receivers.
 pub enum Partitioner<T> {
@@ -54,29 +79,30 @@ pub struct SubtaskBuilder {
     pub(super) flow: Rc<Flow>,
     pub(super) outputs: Vec<(u16, Rc<RefCell<dyn OutputPort>>)>,
     pub(super) sinks: Vec<SinkPort>,
-    pub(super) backend: HeapBackend,
+    pub(super) backend: AnyBackend,
     pub(super) timers: Vec<NextTimer>,
     pub(super) records_in: Rc<Cell<u64>>,
     pub(super) records_out: Rc<Cell<u64>>,
 }
 
 impl SubtaskBuilder {
-    pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> SubtaskBuilder {
+    pub(super) fn new(id: SubtaskId, attempt: Arc<Attempt>, waker: Waker) -> Result<SubtaskBuilder> {
         let space =
             KeySpace::of_worker(attempt.key_seed, attempt.key_groups, u32::from(attempt.workers), u32::from(id.index));
+        let backend = backend(&attempt, id, space)?;
         let heartbeat = attempt.world.heartbeats.of(id.index);
-        SubtaskBuilder {
+        Ok(SubtaskBuilder {
             id,
             attempt,
             waker,
-            flow: Rc::new(Flow::of(heartbeat)),
+            flow: Rc::new(Flow::of(heartbeat, backend.failure())),
             outputs: Vec::new(),
             sinks: Vec::new(),
-            backend: HeapBackend::new(space),
+            backend,
             timers: Vec::new(),
             records_in: Rc::default(),
             records_out: Rc::default(),
-        }
+        })
     }
 
     /// The subtask that is being built.
@@ -101,27 +127,27 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapValue<K, V>> {
+    pub fn value<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyValue<K, V>> {
         let declared = self.backend.value(ValueDeclaration { name: StateName::new(operator, state) });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A declared map state of this chain, one map a key.
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<K, M, V>> {
+    pub fn map<K: Key, M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<K, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: false });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A map of which this subtask has a copy of its own, under its [own key](SubtaskBuilder::own_key).
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapMap<u64, M, V>> {
+    pub fn map_copy<M: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyMap<u64, M, V>> {
         let declared = self.backend.map(MapDeclaration { name: StateName::new(operator, state), copies: true });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// A key that lies in a key group of this subtask, and its hash: the smallest number of which this is true.
@@ -139,9 +165,9 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<HeapList<K, V>> {
+    pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyList<K, V>> {
         let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
-        declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))
+        declared.map_err(|error| undeclared(&error, operator))
     }
 
     /// Declared processing-time timers of this chain: at most one per key and millisecond. The chain gets [`Signal::Time`]
@@ -151,10 +177,9 @@ impl SubtaskBuilder {
     ///
     /// # Errors
     /// `Refused` if the operator declares the name twice.
-    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<HeapTimers<K>> {
+    pub fn timers<K: Key>(&mut self, operator: &str, state: &str) -> Result<AnyTimers<K>> {
         let declared = self.backend.timers(TimerDeclaration { name: StateName::new(operator, state) });
-        let timers: HeapTimers<K> =
-            declared.map_err(|error| Error::refused(error.to_string()).at_operator(operator))?;
+        let timers: AnyTimers<K> = declared.map_err(|error| undeclared(&error, operator))?;
         let handle = RefCell::new(timers.clone());
         self.timers.push(Box::new(move || handle.borrow_mut().next_time()));
         Ok(timers)

@@ -6,7 +6,7 @@
 use super::gate::Element;
 use super::{Phase, Pulled, Subtask};
 use crate::control::Report;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::io::{BlockingCall, Ticket};
 use crate::operator::{Context, Quantum, Signal};
 use crate::outbox::Outbox;
@@ -33,6 +33,7 @@ impl Subtask {
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
         }
+        self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
         let mut wake = self.send_due(now, around.outbox)?;
         let ended = around.clock.now();
         again |= self.advance_parts(around.segments, ended, around.outbox)?;

@@ -10,9 +10,10 @@ use crate::control::Report;
 use crate::error::Result;
 use crate::io::{BlockingCall, StorageRequest, Ticket};
 use crate::outbox::Outbox;
-use crate::packet::Packet;
+use crate::packet::{ChannelId, Packet, Payload};
 use crate::time::{Clock, Time};
 use crate::worker::{Mail, Next, Worker};
+use flott_checkpoint::CheckpointId;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -47,6 +48,8 @@ impl Clock for VirtualClock {
 pub struct Turn {
     /// The worker that was stepped; none if a packet was delivered.
     pub worker: Option<u16>,
+    /// The barrier that was delivered, if it was one.
+    pub barrier: Option<(ChannelId, CheckpointId)>,
     /// Its reports.
     pub reports: Vec<Report>,
     /// What it asks of the storage.
@@ -116,9 +119,13 @@ impl DeterministicHost {
         let ((_, to), packets) = link;
         let packet = packets.pop_front().expect("not empty");
         let slot = self.slots.get_mut(usize::from(*to)).expect("a packet names a worker");
+        let barrier = match &packet.payload {
+            Payload::Barrier(barrier) => Some((packet.channel, barrier.id)),
+            _ => None,
+        };
         slot.worker.deliver(packet);
         slot.touched = true;
-        Some(Turn::default())
+        Some(Turn { barrier, ..Turn::default() })
     }
 
     /// The next moment at which a worker wants to run, if nothing arrives before.
@@ -138,7 +145,7 @@ impl DeterministicHost {
     /// Whether some link carries a packet with records: in a stopped world none may.
     #[must_use]
     pub fn carries_records(&self) -> bool {
-        let carries = |packet: &Packet| matches!(packet.payload, crate::packet::Payload::Data { batch: Some(_), .. });
+        let carries = |packet: &Packet| matches!(packet.payload, Payload::Data { batch: Some(_), .. });
         self.links.values().flatten().any(carries) || self.slots.iter().any(|slot| slot.worker.holds_records())
     }
 }
@@ -163,5 +170,5 @@ fn step(index: u16, slot: &mut Slot, clock: &VirtualClock, links: &mut BTreeMap<
     for packet in packets {
         links.entry((index, packet.worker())).or_default().push_back(packet);
     }
-    Turn { worker: Some(index), reports, storage, calls }
+    Turn { worker: Some(index), barrier: None, reports, storage, calls }
 }

@@ -5,7 +5,7 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::key::{Key, hash_key, key_group, owner};
 use flott_runtime::operator::{Context, Next, Operator, Signal};
 use flott_runtime::record::Keyed;
-use flott_runtime::state::{HeapValue, ValueState};
+use flott_runtime::state::{AnyValue, ValueState};
 use flott_runtime::time::Timestamp;
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ pub struct Count<K> {
     /// What a row does to a tally.
     pub job: Arc<Job>,
     /// By key.
-    pub state: HeapValue<K, Tally>,
+    pub state: AnyValue<K, Tally>,
     /// The rest of the chain.
     pub next: Next<Row>,
 }
@@ -105,7 +105,7 @@ pub struct Replica {
     /// How many there are.
     pub workers: u16,
     /// By key and origin.
-    pub state: HeapValue<(u64, u32), Tally>,
+    pub state: AnyValue<(u64, u32), Tally>,
     /// The rest of the chain.
     pub next: Next<Row>,
 }

@@ -1,10 +1,11 @@
 //! The graphs of the simulated jobs.
 
+use super::input::{Paced, pattern};
 use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
 use super::output::Output;
 use super::source::Rows;
-use super::{Job, OUTPUT, Row, Shape, SinkKind, process};
-use flott_runtime::connector::{FileSink, StagedSink};
+use super::{Input, Job, OUTPUT, Row, Shape, SinkKind, process};
+use flott_runtime::connector::{FileSink, FileSource, StagedSink};
 use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::{Chain, Head, Next};
@@ -61,6 +62,7 @@ pub fn plan(job: &Arc<Job>, output: &Output) -> Plan {
             let from = sketch.keyed_source(0, 0, by_key_and_origin);
             sketch.process::<StreamKey>(&[from], "value-ttl", process::expiring);
         }
+        Shape::Rules => sketch.rules(),
     }
     let Sketch { vertices, edges, operators, .. } = sketch;
     Plan { job: "simulated".into(), vertices, edges, operators }
@@ -118,6 +120,18 @@ impl Sketch {
             Ok(Box::new(Head::new(Box::new(replica) as Next<Row>)))
         });
         self.edge(from, last, 0, Partitioning::Broadcast, codec::<Row>());
+    }
+
+    fn rules(&mut self) {
+        let keyed = self.keyed_source(0, 0, by_key_and_origin);
+        let everywhere = self.source(1, |builder| Ok(builder.outlet(1, Partitioner::Broadcast)));
+        let (job, output) = (self.job.clone(), self.output.clone());
+        let last = self.last("tally", &[("tally", "value"), ("rules", "broadcast")], move |builder| {
+            let next = sink(builder, &job, &output)?;
+            process::rules(&job, builder, next)
+        });
+        self.edge(keyed, last, 0, Partitioning::Hash, codec::<KeyedRow<StreamKey>>());
+        self.edge(everywhere, last, 1, Partitioning::Broadcast, codec::<Row>());
     }
 
     fn timers(&mut self) {
@@ -189,7 +203,14 @@ impl Sketch {
         let own = name.clone();
         let vertex = self.vertex(&name, true, move |builder| {
             let next = next(builder)?;
-            Ok(builder.source(&own, Arc::new(Rows { job: job.clone(), source }), next))
+            let (job, files) = (job.clone(), FileSource::json::<Row>(pattern(source)));
+            Ok(match job.input {
+                Input::Made => builder.source(&own, Arc::new(Rows { job, source }), next),
+                Input::Files { watched: None, .. } => {
+                    builder.source(&own, Arc::new(Paced { job, source: files }), next)
+                }
+                Input::Files { .. } => builder.source(&own, Arc::new(Paced { job, source: files.watch() }), next),
+            })
         });
         self.operator(&name, vertex, Role::Source { replayable: true, bounded: true }, &[]);
         vertex

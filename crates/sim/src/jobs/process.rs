@@ -1,14 +1,14 @@
 //! Jobs whose tally is user code: the production operators of the users' library, with maps, lists, expiry, timers, side
 //! outputs, two inputs, and parts folded before the shuffle. What comes out is what a plain tally gives.
 
-use super::operators::{Count, KeyedRow};
+use super::operators::{Count, KeyedRow, by_key_and_origin};
 use super::{Job, Row, Tally};
 use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::pre_aggregate::PreAggregate;
 use flott_runtime::operator::process::{
-    BoxError, Core, ExpiringRef, ExpiringValue, Firing, List, ListRef, Map, MapRef, Out, Process, State, TimedProcess,
-    TimerOut, TwoProcess, Value, ValueRef,
+    BoxError, BroadcastProcess, Core, ExpiringRef, ExpiringValue, Firing, List, ListRef, Map, MapRef, Out, Process,
+    State, TimedProcess, TimerOut, TwoProcess, Value, ValueRef,
 };
 use flott_runtime::operator::side::{SideOutput, Sides};
 use flott_runtime::operator::two_inputs::TwoHeads;
@@ -136,6 +136,49 @@ pub fn two_inputs(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>)
     };
     let process = TwoProcess::new(core, either(Arc::clone(job)), either(Arc::clone(job)));
     Ok(Box::new(TwoHeads::<KeyedRow<StreamKey>, KeyedRow<StreamKey>>::new(Box::new(process))))
+}
+
+/// Rows of the first input are tallied by key; those of the second by every subtask, in its copy.
+pub fn rules(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let core = core(&Value::<Tally>::named("tally"), builder, next)?;
+    let copy = Map::<StreamKey, Tally>::named("rules").open_copy("tally", builder)?;
+    let by_key = Arc::clone(job);
+    let on_record = look(move |mut tally, rules, row, out| {
+        // What the copy knows at this moment is no matter of the input alone: it is only looked at.
+        let _ = rules.get(&by_key_and_origin(&row));
+        let (after, row) = by_key.tally(tally.get().cloned(), &row);
+        match after {
+            Some(after) => tally.set(after),
+            None => tally.clear(),
+        }
+        out.emit(row);
+        Ok(())
+    });
+    let everywhere = Arc::clone(job);
+    let on_rule = move |rules: &mut MapRef<'_, u64, StreamKey, Tally>, row: Row| {
+        let key = by_key_and_origin(&row);
+        match everywhere.tally(rules.get(&key), &row).0 {
+            Some(after) => rules.insert(key, after),
+            None => drop(rules.remove(&key)),
+        }
+        Ok(())
+    };
+    let mark = builder.mark("tally");
+    let process = BroadcastProcess::new(core, copy, mark, on_record, Arc::new(on_rule));
+    Ok(Box::new(TwoHeads::<KeyedRow<StreamKey>, Row>::new(Box::new(process))))
+}
+
+/// As `user`, for code that sees a copy beside its state.
+fn look<F>(f: F) -> Arc<F>
+where
+    F: for<'a> Fn(
+        ValueRef<'a, StreamKey, Tally>,
+        &MapRef<'_, u64, StreamKey, Tally>,
+        Row,
+        &mut Out<'_, StreamKey, Row>,
+    ) -> Result<(), BoxError>,
+{
+    Arc::new(f)
 }
 
 /// Holds every row back until its timer fires, or until the input ends.

@@ -65,7 +65,7 @@ impl World {
             .map_or(Ok(()), |process| self.command(process, Command::Checkpoint { full: true, request: RequestId(1) }))
     }
 
-    fn is_running(&self, process: usize) -> bool {
+    pub(super) fn is_running(&self, process: usize) -> bool {
         self.processes.get(process).is_some_and(|it| it.life == Life::Runs)
     }
 

@@ -73,6 +73,7 @@ impl World {
     }
 
     fn post_report(&mut self, process: usize, attempt: AttemptId, worker: u16, report: Report) -> Checked {
+        self.questions.reported(process, attempt, &report, &self.plan)?;
         if let Report::Acked { part, .. } = &report {
             if part.finished && self.setup.mutation == Some(Mutation::FinishedIsSilent) {
                 return Ok(());
@@ -138,6 +139,9 @@ impl World {
     }
 
     fn serve(&mut self, process: usize, attempt: AttemptId, turn: Turn) -> Checked {
+        if let Some((channel, id)) = turn.barrier {
+            self.questions.barrier(process, attempt, channel, id);
+        }
         let Some(worker) = turn.worker else { return Ok(()) };
         let now = self.now();
         for (ticket, request) in turn.storage {

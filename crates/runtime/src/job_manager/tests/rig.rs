@@ -486,7 +486,13 @@ pub(super) fn next(state: &mut u64) -> u64 {
 
 fn world() -> World {
     let heartbeats = Heartbeats::default();
-    World { files: Arc::new(Nothing), threads: Arc::new(Nothing), stdout: Arc::new(|_: &str| {}), heartbeats }
+    World {
+        files: Arc::new(Nothing),
+        threads: Arc::new(Nothing),
+        stdout: Arc::new(|_: &str| {}),
+        heartbeats,
+        stores: None,
+    }
 }
 
 /// A world without files and threads: the job manager needs neither.

@@ -10,13 +10,13 @@ use crate::key::Key;
 use crate::operator::two_inputs::TwoInputs;
 use crate::operator::{Context, Signal};
 use crate::record::Keyed;
-use crate::state::{HeapMap, Value};
+use crate::state::{AnyMap, Value};
 use crate::time::Timestamp;
 use std::sync::Arc;
 
 /// A map that every subtask has for itself, under a key that this subtask owns.
 pub struct OwnCopy<M, V> {
-    pub(crate) state: HeapMap<u64, M, V>,
+    pub(crate) state: AnyMap<u64, M, V>,
     pub(crate) hash: u64,
     pub(crate) key: u64,
 }

@@ -4,7 +4,7 @@ use super::{OwnCopy, State};
 use crate::error::{Error, Result};
 use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
-use crate::state::{HeapList, HeapMap, ListState, MapState};
+use crate::state::{AnyList, AnyMap, ListState, MapState};
 use crate::subtask::SubtaskBuilder;
 use crate::time::Time;
 use std::marker::PhantomData;
@@ -25,7 +25,7 @@ impl<M, V> Map<M, V> {
 }
 
 impl<M: Key, V: crate::state::Value> State for Map<M, V> {
-    type Open<K: Key> = HeapMap<K, M, V>;
+    type Open<K: Key> = AnyMap<K, M, V>;
     type At<'a, K: Key> = MapRef<'a, K, M, V>;
 
     fn declare<K: Key>(&self) -> Vec<StatePlan> {
@@ -34,12 +34,12 @@ impl<M: Key, V: crate::state::Value> State for Map<M, V> {
         vec![StatePlan { name: self.name.to_owned(), kind: "map".to_owned(), key, value }]
     }
 
-    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapMap<K, M, V>> {
+    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<AnyMap<K, M, V>> {
         self.check_user_keys(operator)?;
         builder.map(operator, self.name)
     }
 
-    fn at<'a, K: Key>(open: &'a mut HeapMap<K, M, V>, hash: u64, key: &'a K, _: Time) -> MapRef<'a, K, M, V> {
+    fn at<'a, K: Key>(open: &'a mut AnyMap<K, M, V>, hash: u64, key: &'a K, _: Time) -> MapRef<'a, K, M, V> {
         MapRef::new(open, hash, key)
     }
 }
@@ -84,19 +84,15 @@ fn holds_unhashable(shape: &Shape) -> bool {
     }
 }
 
-/// Heap state does not fail; a user key that cannot be hashed is refused when the job starts, unless a variant of an enum
-/// hides it.
-const HASHABLE: &str = "a user key of a map can be hashed: it holds no float and no map";
-
 /// The map of one key. Reading changes nothing; a write marks one entry for the next checkpoint.
 pub struct MapRef<'a, K, M, V> {
-    state: &'a mut HeapMap<K, M, V>,
+    state: &'a mut AnyMap<K, M, V>,
     hash: u64,
     key: &'a K,
 }
 
 impl<'a, K, M, V> MapRef<'a, K, M, V> {
-    pub(super) fn new(state: &'a mut HeapMap<K, M, V>, hash: u64, key: &'a K) -> MapRef<'a, K, M, V> {
+    pub(super) fn new(state: &'a mut AnyMap<K, M, V>, hash: u64, key: &'a K) -> MapRef<'a, K, M, V> {
         MapRef { state, hash, key }
     }
 }
@@ -116,28 +112,30 @@ impl<K: Key, M: Key, V: crate::state::Value> MapRef<'_, K, M, V> {
 
     /// Looks at the value of a user key without a copy. `look` must not use this state otherwise.
     pub fn read<R>(&self, field: &M, look: impl FnOnce(Option<&V>) -> R) -> R {
-        self.state.read(self.hash, self.key, field, look).expect(HASHABLE)
+        self.state.peek(self.hash, self.key, field, look)
     }
 
     /// Sets the value of a user key.
     pub fn insert(&mut self, field: M, value: V) {
-        self.state.put(self.hash, self.key, field, value).expect(HASHABLE);
+        let put = self.state.put(self.hash, self.key, field, value);
+        self.state.settle(put);
     }
 
     /// Changes the value of a user key in place, made by `init` if there is none.
     pub fn update<R>(&mut self, field: M, init: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> R) -> R {
-        self.state.update(self.hash, self.key, field, init, change).expect(HASHABLE)
+        self.state.fold(self.hash, self.key, field, init, change)
     }
 
     /// Removes and returns the value of a user key.
     pub fn remove(&mut self, field: &M) -> Option<V> {
-        self.state.remove(self.hash, self.key, field).expect(HASHABLE)
+        let removed = self.state.remove(self.hash, self.key, field);
+        self.state.settle(removed)
     }
 
     /// Shows all entries of this key, in an order that a restore does not change and that means nothing. `look` must not
     /// use this state otherwise.
     pub fn for_each(&self, look: impl FnMut(&M, &V)) {
-        self.state.for_each(self.hash, self.key, look).expect(HASHABLE);
+        self.state.settle(self.state.for_each(self.hash, self.key, look));
     }
 
     /// Copies of all entries of this key, in the order of [`MapRef::for_each`].
@@ -151,12 +149,13 @@ impl<K: Key, M: Key, V: crate::state::Value> MapRef<'_, K, M, V> {
     /// Whether this key has no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.state.is_empty(self.hash, self.key).expect(HASHABLE)
+        self.state.settle(self.state.is_empty(self.hash, self.key))
     }
 
     /// Removes all entries of this key.
     pub fn clear(&mut self) {
-        self.state.clear(self.hash, self.key).expect(HASHABLE);
+        let cleared = self.state.clear(self.hash, self.key);
+        self.state.settle(cleared);
     }
 }
 
@@ -176,7 +175,7 @@ impl<V> List<V> {
 }
 
 impl<V: crate::state::Value> State for List<V> {
-    type Open<K: Key> = HeapList<K, V>;
+    type Open<K: Key> = AnyList<K, V>;
     type At<'a, K: Key> = ListRef<'a, K, V>;
 
     fn declare<K: Key>(&self) -> Vec<StatePlan> {
@@ -185,18 +184,18 @@ impl<V: crate::state::Value> State for List<V> {
         vec![StatePlan { name, kind, key: Shape::of_type::<K>().to_string(), value }]
     }
 
-    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapList<K, V>> {
+    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<AnyList<K, V>> {
         builder.list(operator, self.name)
     }
 
-    fn at<'a, K: Key>(open: &'a mut HeapList<K, V>, hash: u64, key: &'a K, _: Time) -> ListRef<'a, K, V> {
+    fn at<'a, K: Key>(open: &'a mut AnyList<K, V>, hash: u64, key: &'a K, _: Time) -> ListRef<'a, K, V> {
         ListRef { state: open, hash, key }
     }
 }
 
 /// The list of one key. Reading changes nothing.
 pub struct ListRef<'a, K, V> {
-    state: &'a mut HeapList<K, V>,
+    state: &'a mut AnyList<K, V>,
     hash: u64,
     key: &'a K,
 }
@@ -204,12 +203,13 @@ pub struct ListRef<'a, K, V> {
 impl<K: Key, V: crate::state::Value> ListRef<'_, K, V> {
     /// Appends an element.
     pub fn push(&mut self, item: V) {
-        self.state.append(self.hash, self.key.clone(), item).expect("heap state does not fail");
+        let appended = self.state.append(self.hash, self.key.clone(), item);
+        self.state.settle(appended);
     }
 
     /// Looks at all elements, in their order, without a copy. `look` must not use this state otherwise.
     pub fn read<R>(&self, look: impl FnOnce(&[V]) -> R) -> R {
-        self.state.read(self.hash, self.key, look).expect("heap state does not fail")
+        self.state.peek(self.hash, self.key, look)
     }
 
     /// The number of elements.
@@ -232,7 +232,8 @@ impl<K: Key, V: crate::state::Value> ListRef<'_, K, V> {
 
     /// Takes all elements out, in their order.
     pub fn take(&mut self) -> Vec<V> {
-        self.state.clear(self.hash, self.key).expect("heap state does not fail")
+        let taken = self.state.clear(self.hash, self.key);
+        self.state.settle(taken)
     }
 
     /// Removes all elements.

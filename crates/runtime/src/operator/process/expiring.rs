@@ -7,7 +7,7 @@ use super::State;
 use crate::error::Result;
 use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
-use crate::state::{HeapValue, SweepCursor, ValueState};
+use crate::state::{AnyValue, SweepCursor};
 use crate::subtask::SubtaskBuilder;
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Expiring<V> {
 
 /// The state in one subtask.
 pub struct OpenExpiring<K, V> {
-    state: HeapValue<K, Expiring<V>>,
+    state: AnyValue<K, Expiring<V>>,
     ttl: i64,
     sweep: SweepCursor,
 }
@@ -92,7 +92,7 @@ fn sweep<K: Key, V: crate::state::Value>(open: &mut OpenExpiring<K, V>, now: Tim
 
 /// The value of one key, if it has not expired.
 pub struct ExpiringRef<'a, K, V> {
-    state: &'a mut HeapValue<K, Expiring<V>>,
+    state: &'a mut AnyValue<K, Expiring<V>>,
     ttl: i64,
     now: Time,
     hash: u64,
@@ -112,22 +112,22 @@ impl<K: Key, V: crate::state::Value> ExpiringRef<'_, K, V> {
     pub fn read<R>(&self, look: impl FnOnce(Option<&V>) -> R) -> R {
         let horizon = horizon(self.now, self.ttl);
         let expired = Cell::new(false);
-        let seen = self.state.read(self.hash, self.key, |kept| {
+        let seen = self.state.peek(self.hash, self.key, |kept| {
             let alive = kept.filter(|kept| kept.written > horizon);
             expired.set(kept.is_some() && alive.is_none());
             look(alive.map(|kept| &kept.value))
         });
         if expired.get() {
-            self.state.clone().remove(self.hash, self.key).expect("heap state does not fail");
+            self.state.clone().clear(self.hash, self.key);
         }
-        seen.expect("heap state does not fail")
+        seen
     }
 
     /// Sets the value, which lives from now on.
     pub fn set(&mut self, value: V) {
         self.seen.take();
         let kept = Expiring { value, written: millis(self.now) };
-        self.state.put(self.hash, self.key.clone(), kept).expect("heap state does not fail");
+        self.state.set(self.hash, self.key, kept);
     }
 
     /// Changes the value in place, made by `init` if there is none or it has expired. It lives from now on.
@@ -139,7 +139,7 @@ impl<K: Key, V: crate::state::Value> ExpiringRef<'_, K, V> {
         let make = || init.take().expect("a value is made once")();
         self.state.fold(
             self.hash,
-            self.key.clone(),
+            self.key,
             || Expiring { value: make(), written },
             |kept| {
                 if kept.written <= horizon {
@@ -154,6 +154,6 @@ impl<K: Key, V: crate::state::Value> ExpiringRef<'_, K, V> {
     /// Removes the value.
     pub fn clear(&mut self) {
         self.seen.take();
-        self.state.remove(self.hash, self.key).expect("heap state does not fail");
+        self.state.clear(self.hash, self.key);
     }
 }

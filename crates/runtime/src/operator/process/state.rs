@@ -7,7 +7,7 @@ use super::ExpiringValue;
 use crate::error::Result;
 use crate::key::{Key, Shape};
 use crate::plan::StatePlan;
-use crate::state::{HeapValue, ValueState};
+use crate::state::{AnyValue, ValueState};
 use crate::subtask::SubtaskBuilder;
 use crate::time::Time;
 use std::cell::OnceCell;
@@ -65,7 +65,7 @@ impl<V> Value<V> {
 }
 
 impl<V: crate::state::Value> State for Value<V> {
-    type Open<K: Key> = HeapValue<K, V>;
+    type Open<K: Key> = AnyValue<K, V>;
     type At<'a, K: Key> = ValueRef<'a, K, V>;
 
     fn declare<K: Key>(&self) -> Vec<StatePlan> {
@@ -77,22 +77,22 @@ impl<V: crate::state::Value> State for Value<V> {
         }]
     }
 
-    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<HeapValue<K, V>> {
+    fn open<K: Key>(&self, operator: &str, builder: &mut SubtaskBuilder) -> Result<AnyValue<K, V>> {
         builder.value(operator, self.name)
     }
 
-    fn at<'a, K: Key>(open: &'a mut HeapValue<K, V>, hash: u64, key: &'a K, _: Time) -> ValueRef<'a, K, V> {
+    fn at<'a, K: Key>(open: &'a mut AnyValue<K, V>, hash: u64, key: &'a K, _: Time) -> ValueRef<'a, K, V> {
         ValueRef { state: open, hash, key, seen: OnceCell::new() }
     }
 
-    fn look_ahead<K: Key>(open: &HeapValue<K, V>, hashes: impl Iterator<Item = u64> + Clone) {
+    fn look_ahead<K: Key>(open: &AnyValue<K, V>, hashes: impl Iterator<Item = u64> + Clone) {
         open.look_ahead(hashes);
     }
 }
 
 /// The value of one key. Reading changes nothing; the first write marks the entry for the next checkpoint.
 pub struct ValueRef<'a, K, V> {
-    state: &'a mut HeapValue<K, V>,
+    state: &'a mut AnyValue<K, V>,
     hash: u64,
     key: &'a K,
     /// A copy, made by the first `get` since the last write.
@@ -108,25 +108,25 @@ impl<K: Key, V: crate::state::Value> ValueRef<'_, K, V> {
 
     /// Looks at the value without a copy. `look` must not use this state otherwise.
     pub fn read<R>(&self, look: impl FnOnce(Option<&V>) -> R) -> R {
-        self.state.read(self.hash, self.key, look).expect("heap state does not fail")
+        self.state.peek(self.hash, self.key, look)
     }
 
     /// Sets the value.
     pub fn set(&mut self, value: V) {
         self.seen.take();
-        self.state.put(self.hash, self.key.clone(), value).expect("heap state does not fail");
+        self.state.set(self.hash, self.key, value);
     }
 
     /// Changes the value in place, made by `init` if there is none.
     pub fn update<R>(&mut self, init: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> R) -> R {
         self.seen.take();
-        self.state.fold(self.hash, self.key.clone(), init, change)
+        self.state.fold(self.hash, self.key, init, change)
     }
 
     /// Removes the value.
     pub fn clear(&mut self) {
         self.seen.take();
-        self.state.remove(self.hash, self.key).expect("heap state does not fail");
+        self.state.clear(self.hash, self.key);
     }
 }
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::operator::{Context, Operator, Signal};
 use crate::record::Keyed;
-use crate::state::{HeapTimers, StateError, TimerState};
+use crate::state::{AnyTimers, StateError, TimerState};
 use crate::time::{Time, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub type TimerOut<'a, K, U> = Out<'a, K, U, Timers<K>>;
 
 /// The timers of one key.
 pub struct Timers<K> {
-    table: HeapTimers<K>,
+    table: AnyTimers<K>,
     hash: u64,
     /// The input has ended: nothing will wake this operator again.
     ended: bool,
@@ -32,7 +32,8 @@ impl<K: Key, U> TimerOut<'_, K, U> {
         let millis = to_millis(moment);
         let Timers { table, hash, ended } = &mut self.timers;
         if !*ended {
-            table.register(*hash, self.key.clone(), millis).expect("heap state does not fail");
+            let registered = table.register(*hash, self.key.clone(), millis);
+            table.settle(registered);
         }
         from_millis(millis)
     }
@@ -45,7 +46,9 @@ impl<K: Key, U> TimerOut<'_, K, U> {
     /// Takes back a timer of this key, by the moment that `timer_at` or `timer_after` returned. False if there is none: it
     /// has fired, or was never set.
     pub fn delete_timer(&mut self, moment: Time) -> bool {
-        self.timers.table.delete(self.timers.hash, self.key, to_millis(moment)).expect("heap state does not fail")
+        let Timers { table, hash, .. } = &mut self.timers;
+        let deleted = table.delete(*hash, self.key, to_millis(moment));
+        table.settle(deleted)
     }
 }
 
@@ -59,13 +62,13 @@ fn from_millis(millis: i64) -> Time {
 
 /// The timers of an operator and the user code that they call.
 pub struct Firing<K, G> {
-    timers: HeapTimers<K>,
+    timers: AnyTimers<K>,
     on_timer: Arc<G>,
 }
 
 impl<K: Key, G> Firing<K, G> {
     /// See the type.
-    pub fn new(timers: HeapTimers<K>, on_timer: Arc<G>) -> Firing<K, G> {
+    pub fn new(timers: AnyTimers<K>, on_timer: Arc<G>) -> Firing<K, G> {
         Firing { timers, on_timer }
     }
 

@@ -131,6 +131,7 @@ impl Job {
                 threads: Arc::new(Nothing),
                 stdout: Arc::new(|_: &str| ()),
                 heartbeats: Default::default(),
+                stores: None,
             },
         })
     }

@@ -6,7 +6,7 @@ use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, Vertex};
 use crate::record::{Keyed, TypedCodec};
 use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
 use crate::source::{BoxedReader, Next as Read, Source, SourceContext, SplitReader};
-use crate::state::HeapValue;
+use crate::state::AnyValue;
 use crate::subtask::Partitioner;
 use crate::time::{Time, Timestamp};
 use flott_checkpoint::CheckpointId;
@@ -90,7 +90,7 @@ impl Operator<u64> for KeyBy {
 }
 
 struct Count {
-    state: HeapValue<u64, u64>,
+    state: AnyValue<u64, u64>,
     next: Next<(u64, u64)>,
 }
 
@@ -98,7 +98,7 @@ impl Operator<Keyed<u64, u64>> for Count {
     fn on_record(&mut self, record: Keyed<u64, u64>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         let count = self.state.fold(
             record.hash,
-            record.key,
+            &record.key,
             || 0,
             |count| {
                 *count += 1;

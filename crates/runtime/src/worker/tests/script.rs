@@ -184,6 +184,16 @@ pub(super) fn run_showing(seed: u64, mode: Mode) -> Run {
     play(seed, Setting::new(mode, job::Shows::AtOnce), 2, Ending::Finish, None)
 }
 
+fn world(setting: &Setting) -> World {
+    World {
+        files: Arc::clone(&setting.files),
+        threads: Arc::new(Nothing),
+        stdout: Arc::new(|_: &str| ()),
+        heartbeats: Default::default(),
+        stores: None,
+    }
+}
+
 impl Script {
     fn begin(seed: u64, setting: Setting, from: Option<From>) -> Script {
         let mut random = Random::new(seed);
@@ -213,12 +223,7 @@ impl Script {
             claim: Some(crate::attempt::Claim { overwrite: false }),
             adopted: Vec::new(),
             options,
-            world: World {
-                files: Arc::clone(&setting.files),
-                threads: Arc::new(Nothing),
-                stdout: Arc::new(|_: &str| ()),
-                heartbeats: Default::default(),
-            },
+            world: world(&setting),
         });
         let clock = VirtualClock::default();
         clock.move_to(Time(1_000_000));

@@ -8,7 +8,7 @@ use crate::operator::{Context, Operator, Quantum, Signal};
 use crate::plan::{OperatorPlan, Plan, Role, Vertex};
 use crate::record::Keyed;
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
-use crate::state::{HeapTimers, TimerState};
+use crate::state::{AnyTimers, TimerState};
 use crate::testing::memory_files::MemoryFiles;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
 use crate::time::{Time, Timestamp};
@@ -67,7 +67,7 @@ impl SplitReader for Endless {
 
 /// A timer for each record, and how many fired in each step.
 struct Alarm {
-    timers: HeapTimers<u64>,
+    timers: AnyTimers<u64>,
     fired: Arc<Mutex<Vec<u64>>>,
 }
 
@@ -132,6 +132,7 @@ fn attempt(fired: &Arc<Mutex<Vec<u64>>>) -> Arc<Attempt> {
             threads: Arc::new(super::script::Nothing),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: Default::default(),
+            stores: None,
         },
     })
 }

@@ -1,0 +1,66 @@
+//! What can be tuned, and what follows from it for RocksDB.
+
+use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+
+/// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RocksOptions {
+    /// Bytes for block cache and memtables of all workers of the process together (256 MiB). Memtables get at most half of it.
+    /// Indexes and filters are in the cache too. Iterators and compactions take some more, about 10 MiB a worker.
+    pub memory: usize,
+    /// Bits per key of the Bloom filters (10): the chance of a read in vain is 1 % with 10, 0.1 % with 15.
+    pub filter_bits: u8,
+    /// Threads for flushes and compactions, for all workers together (2).
+    pub background_threads: u8,
+    /// Files that each database may keep open (256). There is one database for each subtask with state.
+    pub open_files: u16,
+}
+
+impl Default for RocksOptions {
+    fn default() -> Self {
+        RocksOptions { memory: 256 << 20, filter_bits: 10, background_threads: 2, open_files: 256 }
+    }
+}
+
+/// A budget below this cannot work: each memtable takes one arena block at least.
+const LEAST_MEMORY: usize = 8 << 20;
+const LARGEST_MEMTABLE: usize = 64 << 20;
+
+/// What the databases of a process share.
+pub(crate) struct Budget {
+    cache: Cache,
+    memtables: WriteBufferManager,
+    options: RocksOptions,
+}
+
+impl Budget {
+    pub(crate) fn new(options: RocksOptions) -> Budget {
+        let memory = options.memory.max(LEAST_MEMORY);
+        let cache = Cache::new_lru_cache(memory);
+        // What memtables take is charged to the cache, so together they stay within the budget.
+        let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(memory / 2, false, cache.clone());
+        Budget { cache, memtables, options: RocksOptions { memory, ..options } }
+    }
+
+    /// Options of a database that is made anew.
+    pub(crate) fn options(&self) -> Options {
+        let RocksOptions { memory, filter_bits, background_threads, open_files } = self.options;
+        let mut blocks = BlockBasedOptions::default();
+        blocks.set_block_cache(&self.cache);
+        blocks.set_bloom_filter(f64::from(filter_bits), false);
+        blocks.set_cache_index_and_filter_blocks(true);
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_error_if_exists(true);
+        options.set_block_based_table_factory(&blocks);
+        options.set_write_buffer_manager(&self.memtables);
+        options.set_write_buffer_size(LARGEST_MEMTABLE.min(memory / 8));
+        options.set_compression_type(DBCompressionType::Lz4);
+        options.set_max_background_jobs(i32::from(background_threads.max(1)));
+        options.set_max_open_files(i32::from(open_files.max(16)));
+        options.set_keep_log_file_num(1);
+        options.set_stats_dump_period_sec(0);
+        options
+    }
+}
