@@ -11,11 +11,18 @@ pub(crate) fn run() -> Result<(), String> {
     cargo(&["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"])?;
     process::run("cargo", &["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny()?;
+    parquet()?;
     cargo(&["run", "--release", "--locked", "-p", "flott-sim", "--", "--seeds", "200"])?;
     for mode in ["aligned", "stop-the-world", "at-least-once", "unaligned", "aligned-then-unaligned"] {
         kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1 })?;
     }
     real::run(&real::all())
+}
+
+/// No default member: its dependencies take some 130 CPU-s to build.
+fn parquet() -> Result<(), String> {
+    cargo(&["test", "--locked", "-p", "flott-parquet"])?;
+    cargo(&["test", "--locked", "-p", "flott", "--features", "parquet", "--doc", "Files"])
 }
 
 const DENY_VERSION: &str = "0.20.2";

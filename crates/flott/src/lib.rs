@@ -50,6 +50,8 @@ pub mod connector {
     //! Sources and sinks that come with flott, and the traits for writing others.
 
     pub use flott_checkpoint::CheckpointId;
+    #[cfg(feature = "parquet")]
+    pub use flott_parquet::Parquet;
     #[cfg(feature = "postgres")]
     pub use flott_postgres::PostgresSink;
     pub use flott_runtime::connector::staged::{EpochMark, Rows, SinkLife};

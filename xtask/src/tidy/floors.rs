@@ -4,13 +4,14 @@ use crate::process::output;
 use serde_json::Value;
 
 /// Crates by floor. The roof is never shipped and may use everything.
-const FLOORS: [(&str, u8); 10] = [
+const FLOORS: [(&str, u8); 11] = [
     ("flott-checkpoint", 0),
     ("flott-runtime", 1),
     ("flott-timely", 2),
     ("flott-rocksdb", 2),
     ("flott-kafka", 2),
     ("flott-postgres", 2),
+    ("flott-parquet", 2),
     ("flott-cluster", 3),
     ("flott", 4),
     ("flott-cli", 5),
