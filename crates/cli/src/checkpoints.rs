@@ -344,7 +344,7 @@ fn print_verdict(out: &mut impl Write, job: &str, report: &Report) -> io::Result
 }
 
 fn open(place: &Place) -> Result<(String, StorageServer), Error> {
-    find_storage(&place.directory, place.job.as_deref())
+    block_on(find_storage(&place.directory, place.job.as_deref()))?
 }
 
 fn read(place: &Place) -> Result<(String, Directory), Error> {

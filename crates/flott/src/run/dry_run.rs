@@ -65,7 +65,7 @@ async fn locate(job: &str, settings: &Settings) -> Result<Option<(StorageServer,
         return Err(Error::refused("there is nothing to look at: checkpoints are off")
             .hint("name what would be restored with --restore PATH or --checkpoint-dir"));
     };
-    let storage = open_storage_to_read(directory, job)?;
+    let storage = open_storage_to_read(directory, job).await?;
     match savepoint::what_the_log_says(&storage, id).await? {
         None => Ok(None),
         Some(Ok(entry)) => {
@@ -77,7 +77,7 @@ async fn locate(job: &str, settings: &Settings) -> Result<Option<(StorageServer,
 }
 
 async fn elsewhere(location: &str, claim: bool) -> Result<(StorageServer, BaseEntry, Option<bool>)> {
-    let (_, storage) = find_storage(location, None)?;
+    let (_, storage) = find_storage(location, None).await?;
     let place = storage.name().to_owned();
     let (found, _) = savepoint::find(&storage, &place, claim).await?;
     let top =

@@ -20,7 +20,7 @@ pub(crate) struct Target {
 impl Target {
     /// Makes sure that a savepoint can be written there, before the job is asked for one.
     pub(crate) async fn claim(location: &str, own: &Store) -> Result<Target> {
-        let (path, server) = create_savepoint_storage(location)?;
+        let (path, server) = create_savepoint_storage(location).await?;
         let store = own.beside(server);
         savepoint::claim(&store).await?;
         Ok(Target { path, store })
@@ -49,7 +49,7 @@ impl Target {
 
 /// What the directory holds that a user named with `--restore`.
 pub(super) async fn find(location: &str, claim: bool) -> Result<(Elsewhere, Manifest)> {
-    let (_, server) = find_storage(location, None)?;
+    let (_, server) = find_storage(location, None).await?;
     let path = server.name().to_owned();
     savepoint::find(&server, &path, claim).await
 }

@@ -4,8 +4,13 @@
 //! (L5: whoever asked must settle it), and nothing that it writes is visible in part.
 
 mod blob;
+mod hedge;
 mod local;
 mod open;
+mod place;
+mod puts;
+mod refusal;
+mod remote;
 mod retry;
 mod sweep;
 
@@ -15,19 +20,28 @@ pub use retry::RetryOptions;
 use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;
 use blob::{Act, Turn, Turns};
+use hedge::Pace;
+use puts::Tried;
 use bytes::Bytes;
 use flott_checkpoint::AttemptId;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt, TryStreamExt};
+use object_store::multipart::MultipartStore;
 use object_store::path::Path;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload};
+use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
 use retry::{Failure, is_certain};
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
 mod tests;
+
+/// A store that takes the parts of an object by number, so that a part can be sent again: all but a local directory.
+pub trait Objects: ObjectStore + MultipartStore {}
+
+impl<T: ObjectStore + MultipartStore> Objects for T {}
 
 /// The storage of one job. Cheap to clone; every clone serves the same objects.
 #[derive(Clone, Debug)]
@@ -41,12 +55,18 @@ struct Store {
     objects: Arc<dyn ObjectStore>,
     /// In front of all paths; empty if the store itself begins at the job's directory.
     prefix: Path,
+    /// The same store, if it takes the parts of an object by number.
+    parts: Option<Arc<dyn Objects>>,
     /// The job's directory, if it is one of this machine.
     directory: Option<PathBuf>,
     /// For messages.
     name: String,
     retry: RetryOptions,
     turns: Turns,
+    /// How long puts take.
+    pace: Mutex<Pace>,
+    /// The storages of other places that were read from: a client is no small thing.
+    elsewhere: Mutex<BTreeMap<String, StorageServer>>,
 }
 
 impl StorageServer {
@@ -61,7 +81,23 @@ impl StorageServer {
     ) -> Result<StorageServer, object_store::path::Error> {
         let prefix = Path::parse(prefix)?;
         let name = format!("{objects}/{prefix}");
-        Ok(StorageServer::of(Store { objects, prefix, directory: None, name, retry, turns: Turns::default() }))
+        Ok(StorageServer::of(Store::new(objects, prefix, name, retry)))
+    }
+
+    /// Serves the objects below `prefix` of a store that takes the parts of an object by number: a part that failed is sent
+    /// again, and a put that is slow gets a second try. `name` is what the place is called, in messages and in the log.
+    ///
+    /// # Errors
+    /// If the prefix is no path.
+    pub fn with_parts(
+        objects: Arc<dyn Objects>,
+        prefix: &str,
+        name: &str,
+        retry: RetryOptions,
+    ) -> Result<StorageServer, object_store::path::Error> {
+        let plain = Arc::clone(&objects) as Arc<dyn ObjectStore>;
+        let store = Store::new(plain, Path::parse(prefix)?, name.to_owned(), retry);
+        Ok(StorageServer::of(Store { parts: Some(objects), ..store }))
     }
 
     /// A storage that forgets everything when its last clone is dropped. For tests and trials.
@@ -98,7 +134,7 @@ impl StorageServer {
             match asked {
                 Asked::Now(StorageRequest::Create { path, bytes }) => store.create(&path, bytes).await,
                 Asked::Now(StorageRequest::Read { path, range }) => match is_elsewhere(&path) {
-                    Some((location, inner)) => read_elsewhere(location, inner, range).await,
+                    Some((location, inner)) => store.read_elsewhere(location, inner, range).await,
                     None => store.read(&path, range).await,
                 },
                 Asked::Now(StorageRequest::List { prefix }) => store.list(&prefix).await,
@@ -138,15 +174,6 @@ async fn local_listing(root: PathBuf, prefix: String) -> object_store::Result<Ve
     listed.map_err(|error| object_store::Error::Generic { store: "local", source: Box::new(error) })
 }
 
-/// Reads an object of another directory. If there is none, there is no object.
-async fn read_elsewhere(location: &str, path: &str, range: Option<Range<u64>>) -> StorageReply {
-    match open::open_elsewhere(location) {
-        Ok(Some(server)) => server.store.read(path, range).await,
-        Ok(None) => StorageReply::NotFound,
-        Err(error) => StorageReply::Failed(error.to_string()),
-    }
-}
-
 /// A request that has its place in the queue of its path, if it needs one.
 enum Asked {
     Now(StorageRequest),
@@ -154,6 +181,28 @@ enum Asked {
 }
 
 impl Store {
+    fn new(objects: Arc<dyn ObjectStore>, prefix: Path, name: String, retry: RetryOptions) -> Store {
+        let (turns, elsewhere) = (Turns::default(), Mutex::default());
+        let pace = Mutex::new(Pace::new(retry.timeout));
+        Store { objects, prefix, parts: None, directory: None, name, retry, turns, pace, elsewhere }
+    }
+
+    /// Reads an object of another place. If there is none, there is no object.
+    async fn read_elsewhere(&self, location: &str, path: &str, range: Option<Range<u64>>) -> StorageReply {
+        let known = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner).get(location).cloned();
+        let server = match known.map_or_else(|| open::open_elsewhere(location), |server| Ok(Some(server))) {
+            Ok(Some(server)) => server,
+            Ok(None) => return StorageReply::NotFound,
+            Err(error) => return StorageReply::Failed(error.to_string()),
+        };
+        // A local directory is looked for each time: it may be taken away.
+        if server.store.directory.is_none() {
+            let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+            elsewhere.insert(location.to_owned(), server.clone());
+        }
+        server.store.read(path, range).await
+    }
+
     /// The store's own name of a path; the text of the refusal if it is no path.
     fn at(&self, path: &str) -> Result<Path, String> {
         let inner = Path::parse(path).map_err(|error| format!("`{path}` is not a path of the storage: {error}"))?;
@@ -177,14 +226,14 @@ impl Store {
         };
         let mut tries = 1;
         loop {
-            let options = PutOptions::from(PutMode::Create);
-            let put = self.objects.put_opts(&at, PutPayload::from_bytes(bytes.clone()), options);
-            let failure = match self.retry.in_time(tries, put).await {
-                Ok(_) => return StorageReply::Created,
-                Err(failure) if failure.says_exists() => {
-                    return self.obstructed(path).map_or(StorageReply::Exists, StorageReply::Obstructed);
+            let failure = match self.try_to_create(&at, path, &bytes, tries).await {
+                Tried::Created => return StorageReply::Created,
+                Tried::Exists => return self.obstructed(path).map_or(StorageReply::Exists, StorageReply::Obstructed),
+                Tried::Unknown => {
+                    let what = "two tries of it contradict each other, or one has no answer";
+                    return StorageReply::Unknown(format!("nobody knows who created {path} in {}: {what}", self.name));
                 }
-                Err(failure) => failure,
+                Tried::Failed(failure) => failure,
             };
             if let Some(what) = self.obstructed(path) {
                 return StorageReply::Obstructed(what);

@@ -1,14 +1,17 @@
 //! Blobs that are being written: parts go up as they come, and nothing is visible before `Finish`.
 //!
 //! The calls for one path form a queue by handing the blob from one to the next: each call takes its place when it is made,
-//! not when it is first polled. A blob that fits into one part is written by one put, which can be repeated; of a longer
-//! one a failed part breaks the blob (object stores' clients repeat parts themselves), and whoever writes it begins anew.
+//! not when it is first polled. A blob that fits into one part is written by one put, which can be repeated. Of a longer one
+//! parts that have numbers can be sent again too; without them (a local directory) a failed part breaks the blob, and whoever
+//! writes it begins anew.
 
 use super::Store;
+use super::retry::Failure;
 use bytes::Bytes;
 use futures_util::FutureExt;
+use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions, PutPayload};
+use object_store::{MultipartId, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
@@ -30,8 +33,25 @@ pub(super) struct Blob {
     /// What no part holds yet.
     rest: Vec<Bytes>,
     rest_bytes: usize,
-    upload: Option<Box<dyn MultipartUpload>>,
+    upload: Option<Upload>,
     broken: Option<String>,
+}
+
+/// An object that grows part by part.
+#[derive(Debug)]
+enum Upload {
+    /// It counts its parts itself, so each is sent once.
+    Counted(Box<dyn MultipartUpload>),
+    /// Each part has a number, so it can be sent again.
+    Numbered(Numbered),
+}
+
+#[derive(Debug)]
+struct Numbered {
+    at: Path,
+    id: MultipartId,
+    parts: Vec<PartId>,
+    bytes: u64,
 }
 
 impl Blob {
@@ -78,9 +98,9 @@ impl Blob {
         let upload = self.upload.take();
         *self = Blob::default();
         match upload {
-            Some(mut upload) => {
-                let abort = store.retry.in_time(1, upload.abort());
-                abort.await.map_err(|failure| format!("its upload cannot be taken back: {failure}"))
+            Some(upload) => {
+                let abort = upload.abort(store).await;
+                abort.map_err(|failure| format!("its upload cannot be taken back: {failure}"))
             }
             None => Ok(()),
         }
@@ -95,32 +115,28 @@ impl Blob {
 
     async fn put_whole(&mut self, store: &Store, at: &Path) -> Result<(), String> {
         let payload = PutPayload::from_iter(self.rest.iter().cloned());
-        let put = store.retry.repeat(|| store.objects.put_opts(at, payload.clone(), PutOptions::default()).boxed());
-        put.await.map(|_| ()).map_err(|failure| failure.to_string())
+        let put = || store.objects.put_opts(at, payload.clone(), PutOptions::default()).boxed();
+        let whole = store.retry.until(|| store.put_again_if_slow(self.rest_bytes, put).boxed()).await;
+        whole.map(|_| ()).map_err(|failure| failure.to_string())
     }
 
-    /// Begins the upload if need be and sends its next part, once: an upload counts a part, and its place in the object, when
-    /// it is asked to take it, so asking again would leave a gap.
+    /// Begins the upload if need be and sends its next part.
     async fn send_part(&mut self, store: &Store, at: &Path) -> Result<(), String> {
         if self.upload.is_none() {
-            let begin = store.retry.repeat(|| {
-                let options = PutMultipartOptions::default();
-                store.objects.put_multipart_opts(at, options).boxed()
-            });
-            self.upload = Some(begin.await.map_err(|failure| failure.to_string())?);
+            self.upload = Some(Upload::begin(store, at).await.map_err(|failure| failure.to_string())?);
         }
         let part = self.take_part();
         let Some(upload) = &mut self.upload else { return Ok(()) };
-        store.retry.in_time(1, upload.put_part(part)).await.map_err(|failure| failure.to_string())
+        upload.send(store, part).await.map_err(|failure| failure.to_string())
     }
 
-    /// Sends what is left and makes the blob visible, once: an upload is used up by its first `complete`, whatever came of it.
+    /// Sends what is left and makes the blob visible.
     async fn complete(&mut self, store: &Store, at: &Path) -> Result<(), String> {
         if self.rest_bytes > 0 {
             self.send_part(store, at).await?;
         }
         let Some(upload) = &mut self.upload else { return Ok(()) };
-        store.retry.in_time(1, upload.complete()).await.map(|_| ()).map_err(|failure| failure.to_string())
+        upload.complete(store).await.map_err(|failure| failure.to_string())
     }
 
     /// The first `PART_BYTES` of what is waiting, or all of it.
@@ -145,12 +161,80 @@ impl Blob {
     /// After a failure the blob is broken, and what was uploaded of it is given back as far as the store lets us.
     async fn or_break(&mut self, store: &Store, result: Result<(), String>) -> Result<(), String> {
         let Err(text) = result else { return Ok(()) };
-        if let Some(mut upload) = self.upload.take() {
+        if let Some(upload) = self.upload.take() {
             // The cause is reported, not what follows from it; leftovers are swept after the next start.
-            let _ = store.retry.in_time(1, upload.abort()).await;
+            let _ = upload.abort(store).await;
         }
         *self = Blob { broken: Some(text.clone()), ..Blob::default() };
         Err(text)
+    }
+}
+
+impl Upload {
+    async fn begin(store: &Store, at: &Path) -> Result<Upload, Failure> {
+        match &store.parts {
+            // An answer that is lost leaves an upload behind that nobody goes on with: the store's own rules remove it.
+            Some(parts) => {
+                let id = store.retry.repeat(|| parts.create_multipart(at).boxed()).await?;
+                Ok(Upload::Numbered(Numbered { at: at.clone(), id, parts: Vec::new(), bytes: 0 }))
+            }
+            None => {
+                let begin = || store.objects.put_multipart_opts(at, PutMultipartOptions::default()).boxed();
+                store.retry.repeat(begin).await.map(Upload::Counted)
+            }
+        }
+    }
+
+    async fn send(&mut self, store: &Store, part: PutPayload) -> Result<(), Failure> {
+        match (self, &store.parts) {
+            (Upload::Numbered(upload), Some(parts)) => {
+                let (number, length) = (upload.parts.len(), part.content_length());
+                let (at, id) = (&upload.at, &upload.id);
+                let put = || parts.put_part(at, id, number, part.clone()).boxed();
+                let sent = store.retry.until(|| store.put_again_if_slow(length, put).boxed()).await?;
+                upload.parts.push(sent);
+                upload.bytes += length as u64;
+                Ok(())
+            }
+            // It counts a part, and its place in the object, when it is asked to take it: asking again would leave a gap.
+            (Upload::Counted(upload), _) => store.retry.in_time(1, upload.put_part(part)).await,
+            (Upload::Numbered(_), None) => Ok(()),
+        }
+    }
+
+    async fn complete(&mut self, store: &Store) -> Result<(), Failure> {
+        match (self, &store.parts) {
+            (Upload::Numbered(upload), Some(parts)) => {
+                let (at, id) = (&upload.at, &upload.id);
+                let complete = || parts.complete_multipart(at, id, upload.parts.clone()).boxed();
+                match store.retry.repeat(complete).await {
+                    // A first `complete` whose answer was lost has used the upload up. Nobody else writes this object.
+                    Err(failure) if failure.says_not_found() && upload.is_there(store).await => Ok(()),
+                    result => result.map(|_| ()),
+                }
+            }
+            // Used up by its first `complete`, whatever came of it.
+            (Upload::Counted(upload), _) => store.retry.in_time(1, upload.complete()).await.map(|_| ()),
+            (Upload::Numbered(_), None) => Ok(()),
+        }
+    }
+
+    async fn abort(self, store: &Store) -> Result<(), Failure> {
+        match (self, &store.parts) {
+            (Upload::Numbered(upload), Some(parts)) => {
+                store.retry.in_time(1, parts.abort_multipart(&upload.at, &upload.id)).await
+            }
+            (Upload::Counted(mut upload), _) => store.retry.in_time(1, upload.abort()).await,
+            (Upload::Numbered(_), None) => Ok(()),
+        }
+    }
+}
+
+impl Numbered {
+    /// Whether the whole object is there.
+    async fn is_there(&self, store: &Store) -> bool {
+        let head = store.retry.repeat(|| store.objects.head(&self.at).boxed()).await;
+        head.is_ok_and(|object| object.size == self.bytes)
     }
 }
 

@@ -2,27 +2,31 @@
 //!
 //! Everything that can be wrong with it is said here, before anything runs, with exit code 2.
 
-use super::blob::Turns;
-use super::{RetryOptions, StorageServer, Store};
+use super::place::{self, BucketPlace, Place};
+use super::{RetryOptions, StorageServer, Store, remote};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as ObjectPath;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-/// Opens the storage of a job for writing: `location` is a path or a `file://` URL. The directory is made if it is not
-/// there. Call [`StorageServer::probe`] next.
+/// Opens the storage of a job for writing: `location` is a path, a `file://` URL or the URL of an object store. A directory is
+/// made if it is not there, a bucket is not. Nobody is asked yet: call [`StorageServer::probe`] next.
 ///
 /// # Errors
 /// `Refused`, saying what is wrong with the location.
 pub fn open_storage(location: &str, job: &str) -> Result<StorageServer> {
     layout::check_job_name(job)?;
-    let directory = directory_of(location)?;
+    let directory = match place::parse(location)? {
+        Place::Directory(directory) => directory,
+        Place::Bucket(bucket) => return in_bucket(&bucket.join(job)),
+    };
     check_is_directory(&directory, location)?;
     let job_directory = directory.join(job);
     check_is_directory(&job_directory, location)?;
@@ -37,28 +41,49 @@ pub fn open_storage(location: &str, job: &str) -> Result<StorageServer> {
 /// Opens the storage of a job that must be there already, for tools that look at it and change nothing.
 ///
 /// # Errors
-/// `Refused`, saying what is wrong with the location.
-pub fn open_storage_to_read(location: &str, job: &str) -> Result<StorageServer> {
-    layout::check_job_name(job)?;
-    let directory = directory_of(location)?.join(job);
-    check_is_directory(&directory, location)?;
-    if !directory.is_dir() {
-        return Err(Error::refused(format!("there is no job directory {}", directory.display())));
+/// `Refused`, saying what is wrong with the location, or that the store does not answer.
+pub fn open_storage_to_read<'a>(location: &'a str, job: &'a str) -> BoxFuture<'a, Result<StorageServer>> {
+    Box::pin(async move {
+        layout::check_job_name(job)?;
+        let directory = match place::parse(location)? {
+            Place::Directory(directory) => directory.join(job),
+            Place::Bucket(bucket) => return job_in_bucket(&bucket.join(job)).await,
+        };
+        check_is_directory(&directory, location)?;
+        if !directory.is_dir() {
+            return Err(Error::refused(format!("there is no job directory {}", directory.display())));
+        }
+        local(&directory)
+    })
+}
+
+async fn job_in_bucket(bucket: &BucketPlace) -> Result<StorageServer> {
+    let server = in_bucket(bucket)?;
+    if server.names("").await?.is_empty() {
+        return Err(Error::refused(format!("there is no job at {bucket}")));
     }
-    local(&directory)
+    Ok(server)
 }
 
 /// Opens the storage that a tool's user means: the job's directory itself, or the checkpoint directory with one job or
 /// with the named one in it. Gives back the job's name too.
 ///
 /// # Errors
-/// `Refused`, naming the jobs that there are if it is not clear which one is meant.
-pub fn find_storage(location: &str, job: Option<&str>) -> Result<(String, StorageServer)> {
-    if let Some(job) = job {
-        return Ok((job.to_owned(), open_storage_to_read(location, job)?));
-    }
-    let directory = directory_of(location)?;
-    let canonical = fs::canonicalize(&directory)
+/// `Refused`, naming the jobs that there are if it is not clear which one is meant, or that the store does not answer.
+pub fn find_storage<'a>(location: &'a str, job: Option<&'a str>) -> BoxFuture<'a, Result<(String, StorageServer)>> {
+    Box::pin(async move {
+        if let Some(job) = job {
+            return Ok((job.to_owned(), open_storage_to_read(location, job).await?));
+        }
+        match place::parse(location)? {
+            Place::Directory(directory) => find_in_directory(&directory, location),
+            Place::Bucket(bucket) => find_in_bucket(&bucket).await,
+        }
+    })
+}
+
+fn find_in_directory(directory: &Path, location: &str) -> Result<(String, StorageServer)> {
+    let canonical = fs::canonicalize(directory)
         .map_err(|error| Error::refused(format!("cannot open {}: {error}", directory.display())))?;
     check_is_directory(&canonical, location)?;
     if is_job(&canonical) {
@@ -68,49 +93,114 @@ pub fn find_storage(location: &str, job: Option<&str>) -> Result<(String, Storag
     let entries = fs::read_dir(&canonical)
         .map_err(|error| Error::refused(format!("cannot list {}: {error}", directory.display())))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut jobs: Vec<String> = names.filter(|name| is_job(&canonical.join(name))).collect();
+    let jobs = names.filter(|name| is_job(&canonical.join(name))).collect();
+    let job = the_only(jobs, &directory.display().to_string())?;
+    let server = local(&directory.join(&job))?;
+    Ok((job, server))
+}
+
+async fn find_in_bucket(bucket: &BucketPlace) -> Result<(String, StorageServer)> {
+    let server = in_bucket(bucket)?;
+    let names = server.names("").await?;
+    if has_job(&names) {
+        return Ok((bucket.last().to_owned(), server));
+    }
+    let mut jobs = Vec::new();
+    for name in names.iter().filter_map(|name| name.strip_suffix('/')) {
+        if has_job(&server.names(name).await?) {
+            jobs.push(name.to_owned());
+        }
+    }
+    let job = the_only(jobs, &bucket.to_string())?;
+    let server = in_bucket(&bucket.join(&job))?;
+    Ok((job, server))
+}
+
+fn the_only(mut jobs: Vec<String>, place: &str) -> Result<String> {
     jobs.sort_unstable();
     match jobs.as_slice() {
-        [job] => Ok((job.clone(), open_storage_to_read(location, job)?)),
-        [] => Err(Error::refused(format!("there is no job in {}", directory.display()))
+        [job] => Ok(job.clone()),
+        [] => Err(Error::refused(format!("there is no job in {place}"))
             .hint("name the directory that was given to the job with --checkpoint-dir")),
-        _ => Err(Error::refused(format!("{} holds several jobs: {}", directory.display(), jobs.join(", ")))
+        _ => Err(Error::refused(format!("{place} holds several jobs: {}", jobs.join(", ")))
             .hint("name one of them after the directory")),
     }
 }
 
-/// Makes the directory of a savepoint: one that is new, or empty. Gives back its absolute path too.
+/// Makes the place of a savepoint: one that is new, or empty. Gives back its absolute path, or its URL, too.
 ///
 /// # Errors
 /// `Refused`, saying why no savepoint can be written there.
-pub fn create_savepoint_storage(location: &str) -> Result<(String, StorageServer)> {
-    let refused = |directory: &Path, what: String| {
-        Error::refused(format!("no savepoint can be written to {}: {what}", directory.display()))
-    };
-    if location.is_empty() {
-        return Err(Error::refused("the directory of the savepoint is empty: name one"));
-    }
-    let directory = directory_of(location)?;
-    check_is_directory(&directory, location)?;
-    fs::create_dir_all(&directory).map_err(|error| refused(&directory, error.to_string()))?;
-    let mut entries = fs::read_dir(&directory).map_err(|error| refused(&directory, error.to_string()))?;
+pub fn create_savepoint_storage(location: &str) -> BoxFuture<'_, Result<(String, StorageServer)>> {
+    Box::pin(async move {
+        if location.is_empty() {
+            return Err(Error::refused("the directory of the savepoint is empty: name one"));
+        }
+        match place::parse(location)? {
+            Place::Directory(directory) => savepoint_directory(&directory, location),
+            Place::Bucket(bucket) => savepoint_in_bucket(&bucket).await,
+        }
+    })
+}
+
+fn savepoint_directory(directory: &Path, location: &str) -> Result<(String, StorageServer)> {
+    let refused = |what: &str| no_savepoint(&directory.display().to_string(), what);
+    check_is_directory(directory, location)?;
+    fs::create_dir_all(directory).map_err(|error| refused(&error.to_string()))?;
+    let mut entries = fs::read_dir(directory).map_err(|error| refused(&error.to_string()))?;
     if entries.next().is_some() {
-        let what = match (directory.join(layout::SAVEPOINT).exists(), directory.join(layout::UNFINISHED).exists()) {
-            (true, _) => "there is one already",
-            (false, true) => "it holds one that is being written, or was left unfinished",
-            (false, false) => "it is not empty",
-        };
-        return Err(refused(&directory, what.to_owned()).hint("name a directory that is new or empty"));
+        let there = |name: &str| directory.join(name).exists();
+        return Err(taken(&directory.display().to_string(), there(layout::SAVEPOINT), there(layout::UNFINISHED)));
     }
-    let canonical = fs::canonicalize(&directory).map_err(|error| refused(&directory, error.to_string()))?;
+    let canonical = fs::canonicalize(directory).map_err(|error| refused(&error.to_string()))?;
     sync_parents(&canonical);
     Ok((canonical.display().to_string(), local(&canonical)?))
 }
 
-/// The storage of another directory, to be read; `None` if there is none.
+async fn savepoint_in_bucket(bucket: &BucketPlace) -> Result<(String, StorageServer)> {
+    let server = in_bucket(bucket)?;
+    let names = server.names("").await?;
+    if names.is_empty() {
+        return Ok((bucket.to_string(), server));
+    }
+    let there = |name: &str| names.iter().any(|other| other == name);
+    Err(taken(&bucket.to_string(), there(layout::SAVEPOINT), there(layout::UNFINISHED)))
+}
+
+fn taken(place: &str, finished: bool, unfinished: bool) -> Error {
+    let what = match (finished, unfinished) {
+        (true, _) => "there is one already",
+        (false, true) => "it holds one that is being written, or was left unfinished",
+        (false, false) => "it is not empty",
+    };
+    no_savepoint(place, what).hint("name a directory that is new or empty")
+}
+
+fn no_savepoint(place: &str, what: &str) -> Error {
+    Error::refused(format!("no savepoint can be written to {place}: {what}"))
+}
+
+/// The storage of another place, to be read; `None` if there is none.
 pub(super) fn open_elsewhere(location: &str) -> Result<Option<StorageServer>> {
-    let directory = directory_of(location)?;
-    if directory.is_dir() { local(&directory).map(Some) } else { Ok(None) }
+    match place::parse(location)? {
+        Place::Directory(directory) if directory.is_dir() => local(&directory).map(Some),
+        Place::Directory(_) => Ok(None),
+        Place::Bucket(bucket) => in_bucket(&bucket).map(Some),
+    }
+}
+
+/// The storage that begins at a place in a bucket.
+fn in_bucket(bucket: &BucketPlace) -> Result<StorageServer> {
+    let retry = RetryOptions::default();
+    let objects = remote::connect(bucket, retry)?;
+    StorageServer::with_parts(objects, &bucket.prefix, &bucket.to_string(), retry)
+        .map_err(|error| Error::refused(format!("`{bucket}` is no place: {error}")))
+}
+
+/// The same by the names in a bucket.
+fn has_job(names: &[String]) -> bool {
+    let (log, manifests) = (format!("{}/", layout::LOG), format!("{}/", layout::MANIFESTS));
+    names.iter().any(|name| [layout::SAVEPOINT, layout::UNFINISHED, &log, &manifests].contains(&name.as_str()))
 }
 
 /// Any of what a job leaves: also a directory that lost its log is one to look at.
@@ -129,6 +219,17 @@ impl StorageServer {
         Box::pin(self.try_out())
     }
 
+    /// What lies directly below a prefix: objects, and with a slash at their ends what other objects are below.
+    async fn names(&self, prefix: &str) -> Result<Vec<String>> {
+        let store = &self.store;
+        let at = store.at(prefix).map_err(Error::refused)?;
+        let listing = store.retry.repeat(|| store.objects.list_with_delimiter(Some(&at)).boxed()).await;
+        let listing = listing.map_err(|failure| Error::refused(format!("cannot list {}: {failure}", self.name())))?;
+        let name = |path: &ObjectPath| Some(path.prefix_match(&at)?.next()?.as_ref().to_owned());
+        let objects = listing.objects.iter().filter_map(|object| name(&object.location));
+        Ok(objects.chain(listing.common_prefixes.iter().filter_map(|path| Some(name(path)? + "/"))).collect())
+    }
+
     async fn try_out(&self) -> Result<()> {
         for first in [true, false] {
             match self.create_probe().await {
@@ -142,8 +243,12 @@ impl StorageServer {
                     .hint("use a store that supports conditional writes (If-None-Match), or a local directory"));
                 }
                 StorageReply::Failed(text) | StorageReply::Unknown(text) | StorageReply::Obstructed(text) => {
-                    return Err(Error::refused(format!("the checkpoint directory cannot be written: {text}"))
-                        .hint("it must be writable, have room, and know hard links if it is a local directory"));
+                    let error = Error::refused(format!("the checkpoint directory cannot be written: {text}"));
+                    return Err(match self.store.directory {
+                        Some(_) => error.hint("it must be writable, have room, and know hard links"),
+                        // The text says what to do.
+                        None => error,
+                    });
                 }
                 other => return Err(Error::refused(format!("{} answers a create with {other:?}", self.name()))),
             }
@@ -173,14 +278,9 @@ fn local(directory: &Path) -> Result<StorageServer> {
         .map_err(|error| Error::refused(format!("cannot open {}: {error}", directory.display())))?
         .with_fsync(true)
         .with_automatic_cleanup(true);
-    Ok(StorageServer::of(Store {
-        objects: Arc::new(objects),
-        prefix: ObjectPath::default(),
-        directory: Some(directory.to_owned()),
-        name: directory.display().to_string(),
-        retry: RetryOptions::default(),
-        turns: Turns::default(),
-    }))
+    let (objects, name) = (Arc::new(objects), directory.display().to_string());
+    let store = Store::new(objects, ObjectPath::default(), name, RetryOptions::default());
+    Ok(StorageServer::of(Store { directory: Some(directory.to_owned()), ..store }))
 }
 
 /// A name that is taken by something else than a directory is the commonest mistake, and the system's message is obscure.
@@ -197,49 +297,4 @@ fn sync_parents(directory: &Path) {
     for parent in directory.ancestors().skip(1).take(2).filter(|path| !path.as_os_str().is_empty()) {
         let _ = crate::io::files::sync_directory(parent);
     }
-}
-
-fn directory_of(location: &str) -> Result<PathBuf> {
-    let Some((scheme, rest)) = location.split_once("://") else {
-        if location.is_empty() {
-            return Err(Error::refused("the checkpoint directory is empty").hint("name one with --checkpoint-dir"));
-        }
-        return Ok(PathBuf::from(location));
-    };
-    match scheme {
-        "file" => {
-            let path = rest.strip_prefix("localhost").unwrap_or(rest);
-            match percent_decoded(path) {
-                Some(path) if path.starts_with('/') => Ok(PathBuf::from(path)),
-                _ => Err(Error::refused(format!("`{location}` is not a file URL"))
-                    .hint("write file:///absolute/path, or just the path")),
-            }
-        }
-        "s3" | "s3a" | "gs" | "gcs" | "az" | "azure" | "abfs" | "abfss" | "adl" => Err(not_local(location)),
-        _ => Err(Error::refused(format!("`{location}` has the unknown scheme `{scheme}`"))
-            .hint("use a path or file:///path")),
-    }
-}
-
-fn not_local(location: &str) -> Error {
-    Error::refused(format!(
-        "`{location}` is an object store; this version of flott keeps checkpoints on local disk only"
-    ))
-    .hint("use a path or file:///path")
-}
-
-/// `%20` and the like; `None` if it is not UTF-8 or a digit is missing.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let high = char::from(rest.next()?).to_digit(16)?;
-        let low = char::from(rest.next()?).to_digit(16)?;
-        bytes.push(u8::try_from(high * 16 + low).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }

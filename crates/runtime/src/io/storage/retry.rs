@@ -2,6 +2,8 @@
 //!
 //! It repeats only what its caller says may be repeated; it never decides whether a create may.
 
+use super::refusal::Refusal;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use object_store::Error;
 use std::fmt;
@@ -33,15 +35,23 @@ impl Default for RetryOptions {
 
 impl RetryOptions {
     /// Tries until it works, is hopeless, or was tried often enough.
-    pub(super) async fn repeat<'a, T>(
-        &self,
+    pub(super) async fn repeat<'a, T: Send + 'a>(
+        &'a self,
         mut call: impl FnMut() -> BoxFuture<'a, object_store::Result<T>>,
+    ) -> Result<T, Failure> {
+        self.until(|| self.in_time(1, call()).boxed()).await
+    }
+
+    /// The same for tries that keep to the time themselves.
+    pub(super) async fn until<'a, T>(
+        &self,
+        mut call: impl FnMut() -> BoxFuture<'a, Result<T, Failure>>,
     ) -> Result<T, Failure> {
         let mut tries = 1;
         loop {
-            match self.in_time(tries, call()).await {
+            match call().await {
                 Ok(value) => return Ok(value),
-                Err(failure) if failure.is_permanent() || tries >= self.tries => return Err(failure),
+                Err(failure) if failure.is_permanent() || tries >= self.tries => return Err(Failure { tries, ..failure }),
                 Err(_) => self.pause(tries).await,
             }
             tries += 1;
@@ -91,7 +101,8 @@ impl Failure {
     }
 
     pub(super) fn says_not_found(&self) -> bool {
-        matches!(self.error(), Some(Error::NotFound { .. }))
+        let missing = |error: &Error| !Refusal::of(error).names_missing_bucket();
+        self.error().is_some_and(|error| matches!(error, Error::NotFound { .. }) && missing(error))
     }
 
     pub(super) fn says_exists(&self) -> bool {
@@ -118,13 +129,13 @@ pub(super) fn is_certain(error: &Error) -> bool {
             | Error::PermissionDenied { .. }
             | Error::Unauthenticated { .. }
             | Error::UnknownConfigurationKey { .. }
-    )
+    ) || Refusal::of(error).is_final()
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.cause {
-            Cause::Error(error) => error.fmt(f)?,
+            Cause::Error(error) => f.write_str(&Refusal::of(error).describe(error))?,
             Cause::Late(timeout) => write!(f, "no answer within {timeout:?}")?,
         }
         if self.tries > 1 { write!(f, " (tried {} times)", self.tries) } else { Ok(()) }
