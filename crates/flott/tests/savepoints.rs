@@ -33,7 +33,7 @@ fn shelf() -> (TempDir, PathBuf) {
 }
 
 fn must_verify(directory: &Path) -> Report {
-    let (_, storage) = find_storage(&text(directory), None).expect("opened");
+    let (_, storage) = block_on(find_storage(&text(directory), None)).expect("it runs").expect("opened");
     let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
     assert!(!report.is_damaged(), "{:#?}", report.findings);
     assert_eq!(report.checkpoints, 1);

@@ -8,6 +8,7 @@
 use crate::control::BlobRef;
 use crate::envelope::{from_hex, hex};
 use crate::error::{Error, Result};
+use crate::io::entropy::random_u64;
 use crate::io::storage::StorageServer;
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
@@ -41,9 +42,16 @@ impl Serve for StorageServer {
 /// # Errors
 /// `Refused`, if it cannot be written or somebody else has it.
 pub async fn claim(to: &impl Serve) -> Result<()> {
-    let bytes = Bytes::from_static(b"this savepoint is being written, or was left unfinished\n");
-    match to.serve(StorageRequest::Create { path: layout::UNFINISHED.to_owned(), bytes }).await {
+    // Whose claim it is must be told when the answer to the create is lost.
+    let text = format!("this savepoint is being written, or was left unfinished\n{:016x}\n", random_u64()?);
+    let bytes = Bytes::from(text);
+    match to.serve(StorageRequest::Create { path: layout::UNFINISHED.to_owned(), bytes: bytes.clone() }).await {
         StorageReply::Created => Ok(()),
+        StorageReply::Exists | StorageReply::Unknown(_)
+            if read(to, layout::UNFINISHED).await?.as_ref() == Some(&bytes) =>
+        {
+            Ok(())
+        }
         StorageReply::Exists => Err(Error::refused("another savepoint is being written to the same directory")),
         other => Err(Error::refused(format!("no savepoint can be written: {}", why(other)))),
     }

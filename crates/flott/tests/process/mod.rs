@@ -41,18 +41,29 @@ pub(crate) type Rows = BTreeMap<String, u64>;
 /// Input, checkpoints and output of one test.
 pub(crate) struct Site {
     dir: TempDir,
+    checkpoints: PathBuf,
     processes: std::cell::Cell<u32>,
 }
 
 impl Site {
     pub(crate) fn new() -> Site {
+        Site::with(None)
+    }
+
+    /// Checkpoints go to a place of their own, the URL of an object store. What looks at them does not look there.
+    pub(crate) fn with_checkpoints_at(place: &str) -> Site {
+        Site::with(Some(place))
+    }
+
+    fn with(checkpoints: Option<&str>) -> Site {
         let dir = tempfile::tempdir().expect("a directory");
         for file in 0..FILES {
             let lines = (0..LINES).map(|line| format!("{}\n", text_of(file, line)));
             fs::write(dir.path().join(format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
         }
         fs::create_dir(dir.path().join("run")).expect("made");
-        Site { dir, processes: std::cell::Cell::new(0) }
+        let checkpoints = checkpoints.map_or_else(|| dir.path().join("checkpoints"), PathBuf::from);
+        Site { dir, checkpoints, processes: std::cell::Cell::new(0) }
     }
 
     /// What an undisturbed run commits.
@@ -75,7 +86,7 @@ impl Site {
     }
 
     fn job_dir(&self) -> PathBuf {
-        self.path("checkpoints").join(JOB)
+        self.checkpoints.join(JOB)
     }
 
     /// A process of the job at this place, not started yet.
@@ -91,7 +102,7 @@ impl Site {
 
     /// The checkpoint directory.
     pub(crate) fn checkpoints(&self) -> PathBuf {
-        self.path("checkpoints")
+        self.checkpoints.clone()
     }
 
     /// A process of another program over the same input.
@@ -107,7 +118,7 @@ impl Site {
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
         command.arg("--input").arg(self.path("input-*.txt"));
-        command.arg("--checkpoint-dir").arg(self.path("checkpoints"));
+        command.arg("--checkpoint-dir").arg(&self.checkpoints);
         Start { site: self, command }
     }
 
@@ -118,7 +129,7 @@ impl Site {
 
     /// The modes of the completed checkpoints that the history remembers, by id; each is that of its manifest, if that is there.
     pub(crate) fn modes(&self) -> BTreeMap<CheckpointId, Mode> {
-        let storage = open_storage(&self.path("checkpoints").display().to_string(), JOB).expect("opened");
+        let storage = open_storage(&self.checkpoints.display().to_string(), JOB).expect("opened");
         let directory = block_on(async { Directory::read(&storage, &mut |_| ()).await });
         let directory = directory.expect("it runs").expect("read");
         let completed = directory.history().filter(|entry| entry.is_completed());
@@ -210,7 +221,7 @@ impl Site {
 
     /// No object is damaged or missing.
     pub(crate) fn must_verify(&self) {
-        let storage = open_storage(&self.path("checkpoints").display().to_string(), JOB).expect("opened");
+        let storage = open_storage(&self.checkpoints.display().to_string(), JOB).expect("opened");
         let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
         let damage: Vec<_> = report.findings.iter().filter(|found| found.severity == Severity::Damage).collect();
         assert!(damage.is_empty(), "{damage:#?}");

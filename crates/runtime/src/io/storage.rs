@@ -14,7 +14,10 @@ mod remote;
 mod retry;
 mod sweep;
 
-pub use open::{create_savepoint_storage, find_storage, open_storage, open_storage_to_read};
+pub use open::{
+    create_savepoint_storage, find_storage, find_storage_with, open_storage, open_storage_to_read, open_storage_with,
+};
+pub use remote::StoreOptions;
 pub use retry::RetryOptions;
 
 use crate::io::{StorageReply, StorageRequest, is_elsewhere};

@@ -3,7 +3,8 @@
 //! Everything that can be wrong with it is said here, before anything runs, with exit code 2.
 
 use super::place::{self, BucketPlace, Place};
-use super::{RetryOptions, StorageServer, Store, remote};
+use super::remote::{self, StoreOptions};
+use super::{RetryOptions, StorageServer, Store};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
@@ -22,10 +23,18 @@ use std::sync::Arc;
 /// # Errors
 /// `Refused`, saying what is wrong with the location.
 pub fn open_storage(location: &str, job: &str) -> Result<StorageServer> {
+    open_storage_with(location, job, &StoreOptions::default())
+}
+
+/// The same, with options for an object store.
+///
+/// # Errors
+/// `Refused`, saying what is wrong with the location.
+pub fn open_storage_with(location: &str, job: &str, options: &StoreOptions) -> Result<StorageServer> {
     layout::check_job_name(job)?;
     let directory = match place::parse(location)? {
         Place::Directory(directory) => directory,
-        Place::Bucket(bucket) => return in_bucket(&bucket.join(job)),
+        Place::Bucket(bucket) => return in_bucket(&bucket.join(job), options),
     };
     check_is_directory(&directory, location)?;
     let job_directory = directory.join(job);
@@ -47,7 +56,7 @@ pub fn open_storage_to_read<'a>(location: &'a str, job: &'a str) -> BoxFuture<'a
         layout::check_job_name(job)?;
         let directory = match place::parse(location)? {
             Place::Directory(directory) => directory.join(job),
-            Place::Bucket(bucket) => return job_in_bucket(&bucket.join(job)).await,
+            Place::Bucket(bucket) => return job_in_bucket(&bucket.join(job), &StoreOptions::default()).await,
         };
         check_is_directory(&directory, location)?;
         if !directory.is_dir() {
@@ -57,8 +66,8 @@ pub fn open_storage_to_read<'a>(location: &'a str, job: &'a str) -> BoxFuture<'a
     })
 }
 
-async fn job_in_bucket(bucket: &BucketPlace) -> Result<StorageServer> {
-    let server = in_bucket(bucket)?;
+async fn job_in_bucket(bucket: &BucketPlace, options: &StoreOptions) -> Result<StorageServer> {
+    let server = in_bucket(bucket, options)?;
     if server.names("").await?.is_empty() {
         return Err(Error::refused(format!("there is no job at {bucket}")));
     }
@@ -72,12 +81,10 @@ async fn job_in_bucket(bucket: &BucketPlace) -> Result<StorageServer> {
 /// `Refused`, naming the jobs that there are if it is not clear which one is meant, or that the store does not answer.
 pub fn find_storage<'a>(location: &'a str, job: Option<&'a str>) -> BoxFuture<'a, Result<(String, StorageServer)>> {
     Box::pin(async move {
-        if let Some(job) = job {
-            return Ok((job.to_owned(), open_storage_to_read(location, job).await?));
-        }
-        match place::parse(location)? {
-            Place::Directory(directory) => find_in_directory(&directory, location),
-            Place::Bucket(bucket) => find_in_bucket(&bucket).await,
+        match (place::parse(location)?, job) {
+            (Place::Bucket(bucket), _) => find_in_bucket(&bucket, job, &StoreOptions::default()).await,
+            (Place::Directory(_), Some(job)) => Ok((job.to_owned(), open_storage_to_read(location, job).await?)),
+            (Place::Directory(directory), None) => find_in_directory(&directory, location),
         }
     })
 }
@@ -99,8 +106,33 @@ fn find_in_directory(directory: &Path, location: &str) -> Result<(String, Storag
     Ok((job, server))
 }
 
-async fn find_in_bucket(bucket: &BucketPlace) -> Result<(String, StorageServer)> {
-    let server = in_bucket(bucket)?;
+/// [`find_storage`], with options for an object store.
+///
+/// # Errors
+/// As [`find_storage`].
+pub fn find_storage_with<'a>(
+    location: &'a str,
+    job: Option<&'a str>,
+    options: &'a StoreOptions,
+) -> BoxFuture<'a, Result<(String, StorageServer)>> {
+    Box::pin(async move {
+        match place::parse(location)? {
+            Place::Bucket(bucket) => find_in_bucket(&bucket, job, options).await,
+            Place::Directory(_) => find_storage(location, job).await,
+        }
+    })
+}
+
+async fn find_in_bucket(
+    bucket: &BucketPlace,
+    job: Option<&str>,
+    options: &StoreOptions,
+) -> Result<(String, StorageServer)> {
+    if let Some(job) = job {
+        layout::check_job_name(job)?;
+        return Ok((job.to_owned(), job_in_bucket(&bucket.join(job), options).await?));
+    }
+    let server = in_bucket(bucket, options)?;
     let names = server.names("").await?;
     if has_job(&names) {
         return Ok((bucket.last().to_owned(), server));
@@ -112,7 +144,7 @@ async fn find_in_bucket(bucket: &BucketPlace) -> Result<(String, StorageServer)>
         }
     }
     let job = the_only(jobs, &bucket.to_string())?;
-    let server = in_bucket(&bucket.join(&job))?;
+    let server = in_bucket(&bucket.join(&job), options)?;
     Ok((job, server))
 }
 
@@ -158,7 +190,7 @@ fn savepoint_directory(directory: &Path, location: &str) -> Result<(String, Stor
 }
 
 async fn savepoint_in_bucket(bucket: &BucketPlace) -> Result<(String, StorageServer)> {
-    let server = in_bucket(bucket)?;
+    let server = in_bucket(bucket, &StoreOptions::default())?;
     let names = server.names("").await?;
     if names.is_empty() {
         return Ok((bucket.to_string(), server));
@@ -185,15 +217,14 @@ pub(super) fn open_elsewhere(location: &str) -> Result<Option<StorageServer>> {
     match place::parse(location)? {
         Place::Directory(directory) if directory.is_dir() => local(&directory).map(Some),
         Place::Directory(_) => Ok(None),
-        Place::Bucket(bucket) => in_bucket(&bucket).map(Some),
+        Place::Bucket(bucket) => in_bucket(&bucket, &StoreOptions::default()).map(Some),
     }
 }
 
 /// The storage that begins at a place in a bucket.
-fn in_bucket(bucket: &BucketPlace) -> Result<StorageServer> {
-    let retry = RetryOptions::default();
-    let objects = remote::connect(bucket, retry)?;
-    StorageServer::with_parts(objects, &bucket.prefix, &bucket.to_string(), retry)
+fn in_bucket(bucket: &BucketPlace, options: &StoreOptions) -> Result<StorageServer> {
+    let objects = remote::connect(bucket, options)?;
+    StorageServer::with_parts(objects, &bucket.prefix, &bucket.to_string(), options.retry)
         .map_err(|error| Error::refused(format!("`{bucket}` is no place: {error}")))
 }
 

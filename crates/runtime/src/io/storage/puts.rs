@@ -15,6 +15,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use object_store::path::Path;
 use object_store::{PutMode, PutOptions, PutPayload};
 use std::sync::{MutexGuard, PoisonError};
+#[cfg(test)]
 use std::time::Duration;
 use tokio::time::Instant;
 

@@ -4,7 +4,6 @@
 //! ever decided by that text; without it an error is one that may pass.
 
 use object_store::Error;
-use std::error::Error as _;
 use std::fmt::Write as _;
 
 #[cfg(test)]

@@ -4,9 +4,10 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use futures_util::{FutureExt, StreamExt};
 use object_store::memory::InMemory;
+use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartId, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
 };
 use std::collections::BTreeMap;
@@ -25,6 +26,7 @@ pub(super) enum Kind {
     List,
     Delete,
     Part,
+    Complete,
     Abort,
 }
 
@@ -38,6 +40,14 @@ pub(super) enum Fault {
     Lost,
     /// No answer, ever.
     Hang,
+    /// It is done, and there is no answer, ever.
+    Vanished,
+    /// It is done when the next call of its kind has begun, or not before it.
+    Late,
+    /// It is done, and the answer comes after the next call of its kind.
+    LateAnswer,
+    /// Somebody has taken away what it is about.
+    Gone,
     /// The store says no.
     Denied,
     /// No room.
@@ -80,6 +90,14 @@ impl Faulty {
         self.calls.lock().expect("sound").get(&kind).copied().unwrap_or(0)
     }
 
+    /// Waits for another call of the kind.
+    async fn another(&self, kind: Kind) {
+        let before = self.calls(kind);
+        while self.calls(kind) == before {
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn meet(&self, kind: Kind) -> Result<Fault> {
         let fault = next(&self.faults, &self.calls, kind);
         if fault == Fault::Hang {
@@ -119,7 +137,15 @@ impl ObjectStore for Faulty {
         if fault == Fault::Overwrites {
             options.mode = PutMode::Overwrite;
         }
+        if fault == Fault::Late {
+            self.another(kind).await;
+        }
         let result = self.inner.put_opts(at, payload, options).await;
+        match fault {
+            Fault::Vanished => std::future::pending().await,
+            Fault::LateAnswer => self.another(kind).await,
+            _ => {}
+        }
         if fault == Fault::Lost { Err(passing()) } else { result }
     }
 
@@ -184,5 +210,38 @@ impl MultipartUpload for Upload {
         }
         self.aborted.fetch_add(1, Ordering::SeqCst);
         self.inner.abort().await
+    }
+}
+
+#[async_trait]
+impl MultipartStore for Faulty {
+    async fn create_multipart(&self, path: &Path) -> Result<MultipartId> {
+        self.inner.create_multipart(path).await
+    }
+
+    async fn put_part(&self, path: &Path, id: &MultipartId, number: usize, data: PutPayload) -> Result<PartId> {
+        let fault = self.meet(Kind::Part).await?;
+        let result = self.inner.put_part(path, id, number, data).await;
+        if fault == Fault::Lost { Err(passing()) } else { result }
+    }
+
+    async fn complete_multipart(&self, path: &Path, id: &MultipartId, parts: Vec<PartId>) -> Result<PutResult> {
+        let fault = self.meet(Kind::Complete).await?;
+        if fault == Fault::Gone {
+            self.inner.abort_multipart(path, id).await?;
+        }
+        // As stores do: an upload that was completed is not there any more.
+        let missing = |error| match error {
+            Error::Generic { source, .. } => Error::NotFound { path: path.to_string(), source },
+            other => other,
+        };
+        let result = self.inner.complete_multipart(path, id, parts).await.map_err(missing);
+        if fault == Fault::Lost { Err(passing()) } else { result }
+    }
+
+    async fn abort_multipart(&self, path: &Path, id: &MultipartId) -> Result<()> {
+        self.meet(Kind::Abort).await?;
+        self.aborted.fetch_add(1, Ordering::SeqCst);
+        self.inner.abort_multipart(path, id).await
     }
 }
