@@ -6,7 +6,8 @@
 mod output;
 mod victim;
 
-use crate::process::{cargo, root};
+use crate::process::{cargo, target};
+use crate::{real, s3};
 use clap::Args;
 use output::Rows;
 use std::fs;
@@ -38,6 +39,9 @@ pub(crate) struct KillOptions {
     /// Decides the moments
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+    /// Checkpoints go to an S3 server that is started for it
+    #[arg(long)]
+    pub(crate) s3: bool,
 }
 
 /// What came of the kills.
@@ -48,23 +52,36 @@ struct Tally {
 }
 
 pub(crate) fn run(options: &KillOptions) -> Result<(), String> {
-    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", "testing", "--example", &options.example])?;
-    let binary = target().join("release/examples").join(&options.example);
-    let directory = target().join("kill").join(&options.mode);
+    let features = if options.s3 { "testing,s3" } else { "testing" };
+    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", features, "--example", &options.example])?;
+    let server = if options.s3 { Some(s3::Server::start(&s3::library(real::install)?)?) } else { None };
+    let stage = Stage {
+        binary: target().join("release/examples").join(&options.example),
+        variables: server.as_ref().map(s3::Server::variables).unwrap_or_default(),
+    };
+    let directory = target().join("kill").join(if options.s3 { "s3" } else { "disk" }).join(&options.mode);
     if directory.exists() {
         fs::remove_dir_all(&directory).map_err(|error| format!("cannot clear {}: {error}", directory.display()))?;
     }
-    let undisturbed = undisturbed(&binary, options, &directory.join("undisturbed"))?;
-    let (disturbed, tally) = disturbed(&binary, options, &directory.join("killed"))?;
+    let undisturbed = undisturbed(&stage, options, &directory.join("undisturbed"))?;
+    let (disturbed, tally) = disturbed(&stage, options, &directory.join("killed"))?;
     report(options, &undisturbed, &disturbed, &tally)
 }
 
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+/// What is killed, and what it finds in its environment.
+struct Stage {
+    binary: PathBuf,
+    variables: Vec<(String, String)>,
 }
 
-fn undisturbed(binary: &Path, options: &KillOptions, directory: &Path) -> Result<Rows, String> {
-    let victim = Victim::start(binary, &arguments(options, directory, None), None)?;
+impl Stage {
+    fn start(&self, arguments: &[String], crash_at: Option<&str>) -> Result<Victim, String> {
+        Victim::start(&self.binary, arguments, &self.variables, crash_at)
+    }
+}
+
+fn undisturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<Rows, String> {
+    let victim = stage.start(&arguments(options, directory, None), None)?;
     match victim.wait()?.0 {
         Death::Exit(0) => Rows::read(&directory.join("out")),
         other => Err(format!("the undisturbed run ended with {other:?}")),
@@ -76,12 +93,18 @@ fn arguments(options: &KillOptions, directory: &Path, rate: Option<u32>) -> Vec<
     let mut arguments: Vec<String> =
         ["--json", "--workers", "2", "--checkpoint-interval", "50ms"].map(String::from).to_vec();
     arguments.extend(["--checkpoint-mode".into(), options.mode.clone()]);
-    arguments.extend(["--checkpoint-dir".into(), path("checkpoints"), "--output".into(), path("out")]);
+    // The server is a new one, so the name of the directory is enough.
+    let in_bucket = || {
+        let name = directory.file_name().unwrap_or_default().to_string_lossy();
+        format!("s3://{}/{}/{name}", s3::Server::BUCKET, options.mode)
+    };
+    let checkpoints = if options.s3 { in_bucket() } else { path("checkpoints") };
+    arguments.extend(["--checkpoint-dir".into(), checkpoints, "--output".into(), path("out")]);
     arguments.extend(rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
     arguments
 }
 
-fn disturbed(binary: &Path, options: &KillOptions, directory: &Path) -> Result<(Rows, Tally), String> {
+fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(Rows, Tally), String> {
     let mut seed = options.seed;
     let mut tally = Tally::default();
     // Slow enough that the last kill still finds work to do.
@@ -90,7 +113,7 @@ fn disturbed(binary: &Path, options: &KillOptions, directory: &Path) -> Result<(
     for kill in 1..=options.kills {
         let point =
             kill.is_multiple_of(EVERY).then(|| POINTS.get((kill / EVERY) as usize % POINTS.len()).copied()).flatten();
-        let mut victim = Victim::start(binary, &slow, point)?;
+        let mut victim = stage.start(&slow, point)?;
         let patience = if point.is_some() {
             Duration::from_secs(20)
         } else {
@@ -111,7 +134,7 @@ fn disturbed(binary: &Path, options: &KillOptions, directory: &Path) -> Result<(
             ));
         }
     }
-    let (death, life) = Victim::start(binary, &arguments(options, directory, None), None)?.wait()?;
+    let (death, life) = stage.start(&arguments(options, directory, None), None)?.wait()?;
     if death != Death::Exit(0) {
         return Err(format!("the last run ended with {death:?}; last words: {}", life.last_words));
     }

@@ -9,6 +9,7 @@ mod ci;
 mod kill;
 mod process;
 mod real;
+mod s3;
 mod soak;
 mod tidy;
 

@@ -9,6 +9,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().map(PathBuf::from).unwrap_or(here)
 }
 
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
 /// Runs cargo in the root of the repository.
 pub(crate) fn cargo(arguments: &[&str]) -> Result<(), String> {
     run("cargo", arguments, &[])

@@ -1,8 +1,8 @@
 //! Tests against real components. Each entry installs or starts what it needs, or names what is missing.
 
 use crate::process::{self, cargo, exists};
+use crate::s3;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// Components that this version has tests for.
 pub(crate) fn all() -> Vec<String> {
@@ -13,7 +13,7 @@ pub(crate) fn run(names: &[String]) -> Result<(), String> {
     names.iter().try_for_each(|name| match name.as_str() {
         "postgres" => postgres(),
         "rocksdb" => rocksdb(),
-        "s3" => s3(),
+        "s3" => object_stores(),
         _ => Err(format!("there are no tests against `{name}` in this version; known are: {}", all().join(", "))),
     })
 }
@@ -43,50 +43,14 @@ fn rocksdb() -> Result<(), String> {
     cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb"])
 }
 
-/// The S3 server of the tests; each test starts one of its own on loopback, in memory.
-const MOTO: &str = "moto[server,s3]==5.2.5";
-
 /// Checkpoints in an object store: a real S3 server that the tests start, through a network that they break. The clients of all
 /// three providers are compiled; tests are against S3.
-fn s3() -> Result<(), String> {
-    let library = moto()?;
-    let library = library.to_string_lossy().into_owned();
-    let test = ["test", "--locked", "-p", "flott", "--features", "s3,testing", "--test", "s3", "--", "--test-threads", "4"];
+fn object_stores() -> Result<(), String> {
+    let library = s3::library(install)?.to_string_lossy().into_owned();
+    let test =
+        ["test", "--locked", "-p", "flott", "--features", "s3,testing", "--test", "s3", "--", "--test-threads", "4"];
     process::run("cargo", &test, &[("FLOTT_MOTO", &library)])?;
     cargo(&["check", "--locked", "-p", "flott-cli", "--features", "s3,gs,az"])
-}
-
-/// Installs the server into a folder of ours, once; the system's Python packages stay as they are.
-fn moto() -> Result<PathBuf, String> {
-    let library = target().join("tools/moto");
-    let path = library.to_string_lossy().into_owned();
-    let is_there = || {
-        let load = Command::new("python3").args(["-c", "import moto.server, werkzeug"]).env("PYTHONPATH", &path).output();
-        load.is_ok_and(|output| output.status.success()) && library.join("moto").is_dir()
-    };
-    if is_there() {
-        return Ok(library);
-    }
-    if !exists("python3", "--version") {
-        install("python3", "the S3 server of the tests is written in it")?;
-    }
-    if !exists_module("pip") {
-        install("python3-pip", "it fetches the S3 server of the tests")?;
-    }
-    let pip = ["-m", "pip", "install", "--quiet", "--upgrade", "--target", &path, MOTO];
-    process::run("python3", &pip, &[]).map_err(|error| {
-        format!("the S3 server of the tests cannot be installed ({error}): put `{MOTO}` into a folder, name it in FLOTT_MOTO, and run `cargo test -p flott --features s3,testing --test s3`")
-    })?;
-    if is_there() { Ok(library) } else { Err(format!("`{MOTO}` was installed into {path}, and does not load there")) }
-}
-
-fn exists_module(name: &str) -> bool {
-    Command::new("python3").args(["-m", name, "--version"]).output().is_ok_and(|output| output.status.success())
-}
-
-/// Where cargo builds.
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| process::root().join("target"), PathBuf::from)
 }
 
 /// What compiles RocksDB, wherever all features are on.
@@ -123,7 +87,7 @@ fn postgres_programs() -> Option<PathBuf> {
 }
 
 /// Installs a package of the system, or says how.
-fn install(package: &str, why: &str) -> Result<(), String> {
+pub(crate) fn install(package: &str, why: &str) -> Result<(), String> {
     let by_hand = format!("install it with `sudo apt-get install {package}` ({why}), then run this again");
     if !exists("apt-get", "--version") {
         return Err(format!(

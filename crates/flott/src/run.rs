@@ -43,7 +43,7 @@ use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::Files;
 use flott_runtime::io::clock::SystemClock;
 use flott_runtime::io::entropy::random_u64;
-use flott_runtime::io::files::OsFiles;
+use flott_runtime::io::place_files::PlaceFiles;
 use flott_runtime::io::threads::OsThreads;
 use flott_runtime::job_manager::{Entropy, JobManager, JobSettings};
 use flott_runtime::plan::Plan;
@@ -74,7 +74,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch it"))]
     let mut store = Store::open(settings.checkpoint_dir.as_deref(), &plan.job)?;
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch them"))]
-    let mut files: Arc<dyn Files> = Arc::new(OsFiles);
+    let mut files: Arc<dyn Files> = Arc::new(PlaceFiles::default());
     #[cfg(feature = "testing")]
     if let Some(crash) = crash::Crash::from_environment()? {
         files = crash.watch(files);

@@ -116,7 +116,8 @@ async fn what_the_network_does_to_a_request_is_made_good() {
         let storage = open(&proxy.address(), &format!("job-{n}"));
         write(&storage, "data/1/small.seg", 1_000).await;
         write(&storage, BLOB, TWO_PARTS).await;
-        let StorageReply::Listed(objects) = storage.serve(StorageRequest::List { prefix: "data".to_owned() }).await else {
+        let StorageReply::Listed(objects) = storage.serve(StorageRequest::List { prefix: "data".to_owned() }).await
+        else {
             panic!("listed")
         };
         assert_eq!(objects, [(BLOB.to_owned(), TWO_PARTS as u64), ("data/1/small.seg".to_owned(), 1_000)]);
@@ -335,6 +336,85 @@ fn a_savepoint_goes_to_a_bucket_and_a_job_begins_from_it_on_disk_and_in_a_bucket
     let claim = ["--restore", "s3://bucket/savepoints/one", "--claim", "--output", third_output.as_str()];
     job_without_output(&third, &server.address()).with(&claim).start().must_end_with(0);
     first.must_hold_one_run();
+}
+
+/// What is committed below a prefix of the bucket, and names of what is not.
+fn output(server: &Server, prefix: &str) -> (process::Rows, Vec<String>) {
+    let storage = open_storage_with("s3://bucket", prefix, &options(&server.address())).expect("opened");
+    block_on(async {
+        let list = storage.serve(StorageRequest::List { prefix: String::new() }).await;
+        let StorageReply::Listed(objects) = list else { panic!("{list:?}") };
+        let (mut rows, mut hidden) = (process::Rows::new(), Vec::new());
+        for (path, _) in objects {
+            if path.starts_with('.') {
+                hidden.push(path);
+                continue;
+            }
+            let StorageReply::Read(bytes) = storage.serve(read(&path)).await else { panic!("{path} is listed") };
+            for row in String::from_utf8(bytes.to_vec()).expect("UTF-8").lines().skip(1) {
+                *rows.entry(row.to_owned()).or_insert(0) += 1;
+            }
+        }
+        (rows, hidden)
+    })
+    .expect("it runs")
+}
+
+#[test]
+fn output_in_a_bucket_is_committed_exactly_once_through_kills_at_each_step_of_a_commit() {
+    let server = started();
+    let points = ["BeforeAck", "AfterLogSlot", "BetweenCommits", "BetweenLinkAndUnlink"];
+    for (n, point) in points.into_iter().enumerate() {
+        let site = Site::new();
+        let (place, program) =
+            (format!("s3://bucket/out-{n}"), std::path::Path::new(env!("CARGO_BIN_EXE_flott-test-job")));
+        let start = || {
+            let job = site.job_of(program).with(&["--output", &place]);
+            variables(&server.address()).iter().fold(job, |job, (name, value)| job.env(name, value.as_ref()))
+        };
+        start().rate(SLOW).crash_at("BetweenCommits").start().must_crash();
+        start().rate(SLOW).crash_at(point).start().must_crash();
+        start().start().must_end_with(0);
+        let (rows, hidden) = output(&server, &format!("out-{n}"));
+        assert!(rows == Site::expected(), "{point}: {} rows", rows.len());
+        assert_eq!(hidden, Vec::<String>::new(), "{point}: pending parts are left behind");
+        // Another incarnation does not mix its output with this.
+        let mut refused = start().with(&["--restore", "none"]).start();
+        refused.must_end_with(2);
+        assert!(refused.stderr().contains("holds output of an earlier job"), "{}", refused.stderr());
+    }
+}
+
+#[test]
+fn input_output_and_checkpoints_in_a_bucket_over_a_bad_network_give_each_count_once() {
+    let server = started();
+    let mut site = Site::with_checkpoints_at("s3://bucket/all/checkpoints");
+    let input = open_storage_with("s3://bucket", "in", &options(&server.address())).expect("opened");
+    for (name, bytes) in site.read_from("s3://bucket/in/input-*.txt") {
+        let created = block_on(input.serve(StorageRequest::Create { path: name, bytes: bytes.into() }));
+        assert!(matches!(created, Ok(StorageReply::Created)), "{created:?}");
+    }
+    let proxy = Proxy::new(&server.address(), |n, _| match n {
+        n if n % 17 == 5 => Some(Fault::Lost),
+        n if n % 19 == 6 => Some(Fault::Answer(503, "SlowDown")),
+        n if n % 23 == 7 => Some(Fault::HalfRequest),
+        n if n % 29 == 8 => Some(Fault::HalfAnswer),
+        _ => None,
+    });
+    let start = || job_without_output(&site, &proxy.address()).with(&["--output", "s3://bucket/all-out"]);
+    start().rate(SLOW).crash_at("BetweenLinkAndUnlink").start().must_crash();
+    start().rate(SLOW).crash_at("AfterLogSlot").start().must_crash();
+    start().start().must_end_with(0);
+    assert!(output(&server, "all-out").0 == Site::expected());
+}
+
+#[test]
+fn an_output_bucket_that_is_not_there_is_refused_before_anything_runs() {
+    let server = started();
+    let site = Site::new();
+    let mut job = job_without_output(&site, &server.address()).with(&["--output", "s3://no-such-bucket/out"]).start();
+    job.must_end_with(2);
+    assert!(job.stderr().contains("no such bucket: make it"), "{}", job.stderr());
 }
 
 fn job_without_output<'a>(site: &'a Site, address: &str) -> Start<'a> {

@@ -12,6 +12,7 @@ pub mod files;
 #[cfg(unix)]
 pub mod local_socket;
 pub mod net;
+pub mod place_files;
 pub mod runtime;
 pub mod storage;
 pub mod threads;
@@ -149,7 +150,7 @@ pub trait Files: Send + Sync {
     /// Makes durable what was written to a file, also by somebody who no longer has it open.
     ///
     /// # Errors
-    /// As the system says.
+    /// As [`WriteFile::sync`].
     fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// A second name for a file, never replacing one.
     ///
@@ -182,7 +183,7 @@ pub trait WriteFile: Send {
     /// Makes durable what was written.
     ///
     /// # Errors
-    /// As the system says.
+    /// `WouldBlock`: not now, and nothing is lost: ask again. Else as the system says, and what was written may be lost.
     fn sync(&mut self) -> io::Result<()>;
 }
 

@@ -39,8 +39,14 @@ pub(super) struct Victim {
 }
 
 impl Victim {
-    pub(super) fn start(binary: &Path, arguments: &[String], crash_at: Option<&str>) -> Result<Victim, String> {
+    pub(super) fn start(
+        binary: &Path,
+        arguments: &[String],
+        variables: &[(String, String)],
+        crash_at: Option<&str>,
+    ) -> Result<Victim, String> {
         let mut command = Command::new(binary);
+        command.envs(variables.iter().map(|(name, value)| (name, value)));
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(point) = crash_at {
             command.env("FLOTT_CRASH_AT", point);

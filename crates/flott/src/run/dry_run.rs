@@ -5,7 +5,7 @@ use crate::graph::Frozen;
 use crate::settings::Settings;
 use flott_checkpoint::{AttemptId, CheckpointId, Restore};
 use flott_runtime::error::{Error, Result};
-use flott_runtime::io::files::OsFiles;
+use flott_runtime::io::place_files::PlaceFiles;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, find_storage, open_storage_to_read};
 use flott_runtime::job_manager::{JobSettings, check_restore};
@@ -109,7 +109,7 @@ fn context(job: &str, sink: &str, after: CheckpointId) -> SinkContext {
         incarnation: "dryrun".to_owned(),
         attempt: AttemptId(0),
         first_checkpoint: CheckpointId(after.0.saturating_add(1)),
-        files: Arc::new(OsFiles),
+        files: Arc::new(PlaceFiles::default()),
         stdout: Arc::new(|_: &str| {}),
         waker: Arc::new(|| {}),
     }

@@ -42,6 +42,7 @@ pub(crate) type Rows = BTreeMap<String, u64>;
 pub(crate) struct Site {
     dir: TempDir,
     checkpoints: PathBuf,
+    input: String,
     processes: std::cell::Cell<u32>,
 }
 
@@ -63,7 +64,8 @@ impl Site {
         }
         fs::create_dir(dir.path().join("run")).expect("made");
         let checkpoints = checkpoints.map_or_else(|| dir.path().join("checkpoints"), PathBuf::from);
-        Site { dir, checkpoints, processes: std::cell::Cell::new(0) }
+        let input = dir.path().join("input-*.txt").display().to_string();
+        Site { dir, checkpoints, input, processes: std::cell::Cell::new(0) }
     }
 
     /// What an undisturbed run commits.
@@ -75,6 +77,14 @@ impl Site {
             rows.insert(format!("k{line},{}", counts[line]), 1);
         }
         rows
+    }
+
+    /// The input is read from somewhere else; gives back what is in it, by name.
+    pub(crate) fn read_from(&mut self, pattern: &str) -> BTreeMap<String, Vec<u8>> {
+        self.input = pattern.to_owned();
+        let mut input = files(self.dir.path());
+        input.retain(|name, _| name.starts_with("input-"));
+        input
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -117,7 +127,7 @@ impl Site {
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
-        command.arg("--input").arg(self.path("input-*.txt"));
+        command.arg("--input").arg(&self.input);
         command.arg("--checkpoint-dir").arg(&self.checkpoints);
         Start { site: self, command }
     }

@@ -58,7 +58,9 @@ impl Server {
         wait_for("the S3 server answers", || {
             if server.child.try_wait().expect("asked").is_some() {
                 let text = said.take().and_then(|said| said.join().ok()).unwrap_or_default();
-                panic!("no S3 server: `cargo xtask test --real s3` installs one, or name its folder in FLOTT_MOTO: {text}");
+                panic!(
+                    "no S3 server: `cargo xtask test --real s3` installs one, or name its folder in FLOTT_MOTO: {text}"
+                );
             }
             TcpStream::connect(server.address()).ok()
         });

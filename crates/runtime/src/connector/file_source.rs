@@ -248,7 +248,11 @@ pub(super) fn fixed_directory(pattern: &str) -> PathBuf {
         }
         fixed.push(component);
     }
-    fixed
+    // Components know one slash only, and people another URL.
+    match (pattern.split_once("://"), fixed.to_str().and_then(|text| text.split_once(":/"))) {
+        (Some((scheme, _)), Some((_, rest))) => PathBuf::from(format!("{scheme}://{rest}")),
+        _ => fixed,
+    }
 }
 
 /// A path below a directory, with `/`; `.` components do not count.

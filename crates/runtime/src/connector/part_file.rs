@@ -99,6 +99,7 @@ impl PartFile {
                 self.state = State::Synced;
                 Ok(())
             }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(failed_at(&self.path, "upload", &error)),
             Err(error) => {
                 let error = failed_at(&self.path, "sync", &error).hint(
                     "its bytes may be lost; the output is written anew when the job restarts from its last checkpoint",

@@ -6,6 +6,7 @@
 mod blob;
 mod hedge;
 mod local;
+mod objects;
 mod open;
 mod place;
 mod puts;
@@ -14,6 +15,8 @@ mod remote;
 mod retry;
 mod sweep;
 
+pub use objects::Looked;
+pub(crate) use open::open_bucket;
 pub use open::{
     create_savepoint_storage, find_storage, find_storage_with, open_storage, open_storage_to_read, open_storage_with,
 };
@@ -23,19 +26,19 @@ pub use retry::RetryOptions;
 use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;
 use blob::{Act, Turn, Turns};
-use hedge::Pace;
-use puts::Tried;
 use bytes::Bytes;
 use flott_checkpoint::AttemptId;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt, TryStreamExt};
+use hedge::Pace;
 use object_store::multipart::MultipartStore;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use puts::Tried;
 use retry::{Failure, is_certain};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]

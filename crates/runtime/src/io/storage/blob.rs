@@ -11,7 +11,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use object_store::multipart::PartId;
 use object_store::path::Path;
-use object_store::{MultipartId, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload};
+use object_store::{
+    MultipartId, MultipartUpload, ObjectStore, ObjectStoreExt, PutMultipartOptions, PutOptions, PutPayload,
+};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;

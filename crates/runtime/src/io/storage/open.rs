@@ -221,6 +221,14 @@ pub(super) fn open_elsewhere(location: &str) -> Result<Option<StorageServer>> {
     }
 }
 
+/// A bucket as a whole, by its URL.
+pub(crate) fn open_bucket(location: &str, options: &StoreOptions) -> Result<StorageServer> {
+    match place::parse(location)? {
+        Place::Bucket(bucket) => in_bucket(&bucket, options),
+        Place::Directory(_) => Err(Error::refused(format!("`{location}` is no bucket"))),
+    }
+}
+
 /// The storage that begins at a place in a bucket.
 fn in_bucket(bucket: &BucketPlace, options: &StoreOptions) -> Result<StorageServer> {
     let objects = remote::connect(bucket, options)?;

@@ -72,8 +72,13 @@ impl Refusal {
             "RequestTimeTooSkewed" => {
                 "this machine's clock is off, and the store takes requests of its own time only: set the clock (NTP)"
             }
-            "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "InvalidToken" | "ExpiredToken"
-            | "AuthenticationFailed" | "InvalidAuthenticationInfo" | "MissingSecurityHeader" => {
+            "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch"
+            | "InvalidToken"
+            | "ExpiredToken"
+            | "AuthenticationFailed"
+            | "InvalidAuthenticationInfo"
+            | "MissingSecurityHeader" => {
                 "the credentials are wrong or have expired: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is \
                  one, AWS_SESSION_TOKEN (Google: GOOGLE_APPLICATION_CREDENTIALS; Azure: AZURE_STORAGE_ACCOUNT_NAME and \
                  AZURE_STORAGE_ACCOUNT_KEY)"
@@ -81,7 +86,9 @@ impl Refusal {
             "PermanentRedirect" | "AuthorizationHeaderMalformed" | "TemporaryRedirect" => {
                 "the bucket lies in another region: set AWS_REGION to it"
             }
-            "NotImplemented" => "this store lacks what flott needs: conditional writes (If-None-Match: *) and multipart uploads",
+            "NotImplemented" => {
+                "this store lacks what flott needs: conditional writes (If-None-Match: *) and multipart uploads"
+            }
             _ if matches!(self.status, Some(401 | 403)) => {
                 "these credentials may not do this: they need to read, write, list and delete objects below this prefix"
             }
@@ -103,7 +110,8 @@ impl Refusal {
             (Some(status), "", "") => write!(text, "the store answers {status}").unwrap_or_default(),
             (Some(status), code, "") => write!(text, "the store answers {status} {code}").unwrap_or_default(),
             (Some(status), code, message) => {
-                write!(text, "the store answers {status} {code}: {}", message.trim_end_matches('.')).unwrap_or_default();
+                write!(text, "the store answers {status} {code}: {}", message.trim_end_matches('.'))
+                    .unwrap_or_default();
             }
             // The client's texts repeat themselves from layer to layer.
             (None, ..) if is_about_http(error) => text.push_str(&self.cause),

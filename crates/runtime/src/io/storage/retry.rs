@@ -51,7 +51,9 @@ impl RetryOptions {
         loop {
             match call().await {
                 Ok(value) => return Ok(value),
-                Err(failure) if failure.is_permanent() || tries >= self.tries => return Err(Failure { tries, ..failure }),
+                Err(failure) if failure.is_permanent() || tries >= self.tries => {
+                    return Err(Failure { tries, ..failure });
+                }
                 Err(_) => self.pause(tries).await,
             }
             tries += 1;

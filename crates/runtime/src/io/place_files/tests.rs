@@ -1,0 +1,134 @@
+//! Tests of files in a bucket, over a store in memory: what the file sink and the file source rest on.
+
+use super::PlaceFiles;
+use crate::io::Files;
+use crate::io::storage::StorageServer;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+fn files() -> PlaceFiles {
+    PlaceFiles::with_bucket("s3://b", StorageServer::in_memory())
+}
+
+fn put(files: &PlaceFiles, path: &str, text: &str) {
+    let mut file = files.create_new(Path::new(path)).expect("created");
+    file.write_all(text.as_bytes()).expect("written");
+    file.sync().expect("synced");
+}
+
+fn get(files: &PlaceFiles, path: &str) -> String {
+    let mut file = files.open(Path::new(path)).expect("opened");
+    let (mut text, mut buffer) = (Vec::new(), [0; 7]);
+    loop {
+        match file.read_at(text.len() as u64, &mut buffer).expect("read") {
+            0 => return String::from_utf8(text).expect("text"),
+            read => text.extend_from_slice(&buffer[..read]),
+        }
+    }
+}
+
+#[track_caller]
+fn kind<T>(result: std::io::Result<T>) -> ErrorKind {
+    result.map(|_| ()).expect_err("it fails").kind()
+}
+
+#[test]
+fn a_file_is_no_object_before_it_is_synced() {
+    let files = files();
+    let path = Path::new("s3://b/out/.part");
+    let mut file = files.create_new(path).expect("created");
+    assert_eq!(kind(files.create_new(path)), ErrorKind::AlreadyExists);
+    file.write_all(b"hello ").expect("written");
+    assert_eq!(files.info(path).expect("spooled").length, 6);
+    assert_eq!(kind(files.open(path)), ErrorKind::NotFound);
+    assert_eq!(files.list(Path::new("s3://b/out")).expect("listed"), Vec::<String>::new());
+    file.write_all(b"world").expect("written");
+    // Closed before it is synced, as a part that is full.
+    drop(file);
+    files.sync_file(path).expect("synced");
+    files.sync_file(path).expect("and again");
+    assert_eq!(get(&files, "s3://b/out/.part"), "hello world");
+    assert_eq!(files.list(Path::new("s3://b/out/")).expect("listed"), [".part"]);
+    assert_eq!(kind(files.sync_file(Path::new("s3://b/out/none"))), ErrorKind::NotFound);
+}
+
+#[test]
+fn an_empty_file_and_one_of_many_pieces_are_objects() {
+    let files = files();
+    let long = "0123456789".repeat(900_000);
+    for text in ["", &long] {
+        let path = format!("s3://b/out/{}", text.len());
+        put(&files, &path, text);
+        assert!(get(&files, &path) == text);
+        assert_eq!(files.info(Path::new(&path)).expect("there").length, text.len() as u64);
+    }
+}
+
+#[test]
+fn a_link_is_a_second_object_and_never_replaces_one() {
+    let files = files();
+    put(&files, "s3://b/out/.a", "a");
+    put(&files, "s3://b/out/other", "b");
+    let [pending, committed, other] = ["s3://b/out/.a", "s3://b/out/a", "s3://b/out/other"].map(Path::new);
+    files.link(pending, committed).expect("linked");
+    assert_eq!(kind(files.link(pending, committed)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(files.link(pending, other)), ErrorKind::AlreadyExists);
+    files.remove(pending).expect("removed");
+    files.remove(pending).expect("and again");
+    assert_eq!((get(&files, "s3://b/out/a"), get(&files, "s3://b/out/other")), ("a".to_owned(), "b".to_owned()));
+    assert_eq!(kind(files.link(pending, Path::new("s3://b/out/c"))), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_pattern_finds_whole_names_below_its_fixed_part() {
+    let files = files();
+    for key in ["in/1.csv", "in/2.csv", "in/deep/3.csv", "in/4.txt", "inn/5.csv"] {
+        put(&files, &format!("s3://b/{key}"), "x");
+    }
+    let glob = |pattern: &str| files.glob(pattern).expect("a pattern");
+    let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
+    assert_eq!(glob("s3://b/in/*.csv"), paths(&["s3://b/in/1.csv", "s3://b/in/2.csv"]));
+    assert_eq!(glob("s3://b/in/*/*.csv"), paths(&["s3://b/in/deep/3.csv"]));
+    assert_eq!(glob("s3://b/in?/*"), paths(&["s3://b/inn/5.csv"]));
+    assert_eq!(glob("s3://b/in/none"), paths(&["s3://b/in/none"]));
+    assert_eq!(kind(files.glob("s3://b/in/[")), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn a_prefix_is_a_directory_and_what_is_not_there_is_not_there() {
+    let files = files();
+    put(&files, "s3://b/in/1.csv", "x");
+    let info = |path: &str| files.info(Path::new(path));
+    assert!(info("s3://b/in").expect("there").is_dir && info("s3:/b/in/1.csv").expect("there").is_file);
+    assert_eq!(kind(info("s3://b/none")), ErrorKind::NotFound);
+    for path in ["s3://b/in", "s3://b", "s3:/", "s3:"] {
+        files.sync_dir(Path::new(path)).expect("nothing to do");
+    }
+}
+
+#[test]
+fn an_object_that_changes_while_it_is_read_is_an_error_that_says_so() {
+    let files = files();
+    put(&files, "s3://b/in", "before");
+    let mut file = files.open(Path::new("s3://b/in")).expect("opened");
+    put(&files, "s3://b/in", "behind");
+    let error = file.read_at(0, &mut [0; 10]).expect_err("another object");
+    assert!(error.to_string().contains("was changed while it was read"), "{error}");
+}
+
+#[test]
+fn paths_of_this_machine_are_its_files() {
+    let (files, dir) = (files(), tempfile::tempdir().expect("a directory"));
+    let path = dir.path().join("file");
+    put(&files, &path.display().to_string(), "x");
+    assert_eq!(std::fs::read(&path).expect("there"), b"x");
+}
+
+#[cfg(not(feature = "s3"))]
+#[test]
+fn without_the_feature_a_bucket_is_refused_and_no_directory_of_that_name_is_made() {
+    let files = PlaceFiles::default();
+    let error = files.create_dir_all(Path::new("s3://b/out")).expect_err("not built in");
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "the sink refuses");
+    assert!(error.to_string().contains("the feature `s3`"), "{error}");
+}
