@@ -7,7 +7,7 @@
 use crate::control::BlobRef;
 use crate::envelope::hex;
 use crate::error::{Error, Result};
-use crate::io::StorageRequest;
+use crate::io::{StorageReply, StorageRequest};
 use crate::io::storage::StorageServer;
 use crate::key::group_range;
 use crate::layout::{self, Name};
@@ -17,7 +17,7 @@ use crate::savepoint::{self, create, done};
 use crate::segment::{
     BlockBuilder, BlockKind, Compressor, Declaration, Footer, SegmentAssembler, StateHeader, StateName,
 };
-use crate::state_reader::{Below, Checkpoint, Entry, Merged, StateInfo, Window, content, windows};
+use crate::state_reader::{Below, Checkpoint, Conflict, Entry, Merged, StateInfo, Window, content, windows};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointEntry, LogEntry};
 use std::ops::Range;
@@ -66,6 +66,17 @@ pub async fn convert<'a>(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Converted> {
     savepoint::claim(to).await?;
+    match to.serve(StorageRequest::List { prefix: String::new() }).await {
+        StorageReply::Listed(objects) if objects.iter().all(|(path, _)| path == layout::UNFINISHED) => {}
+        other => {
+            savepoint::unclaim(to).await;
+            let why = match other {
+                StorageReply::Listed(_) => "it is not empty".to_owned(),
+                other => savepoint::why(other),
+            };
+            return Err(Error::refused(format!("no savepoint can be written to {}: {why}", to.name())));
+        }
+    }
     let written = Writing { from, to, incoming, converted: Converted::default() }.write(progress).await;
     if written.is_err() {
         abandon(to).await;
@@ -76,7 +87,7 @@ pub async fn convert<'a>(
 /// Removes what an interrupted conversion has left in its directory. Best effort.
 pub async fn abandon(to: &StorageServer) {
     let listed = to.serve(StorageRequest::List { prefix: String::new() }).await;
-    if let crate::io::StorageReply::Listed(objects) = listed {
+    if let StorageReply::Listed(objects) = listed {
         for (path, _) in objects.into_iter().filter(|(path, _)| path != layout::UNFINISHED) {
             let _ = to.serve(StorageRequest::Delete { path }).await;
         }
@@ -190,12 +201,12 @@ impl Writing<'_> {
         let Some(incoming) = incoming else { return self.from.merged(info, groups, progress).await };
         let rows = incoming.rows(groups.clone())?;
         if incoming.replaces() {
-            return Ok(rows.merge()?);
+            return rows.merge().map_err(Conflict::into_error);
         }
         let mut window = self.from.window(info, groups, progress).await?;
         // Put together first: so that what comes in is all right is not a question of what is there.
-        window.overlay(&rows.merge()?);
-        Ok(window.merge()?)
+        window.overlay(&rows.merge().map_err(Conflict::into_error)?);
+        window.merge().map_err(Conflict::into_error)
     }
 
     /// Tokens, and what was in flight.

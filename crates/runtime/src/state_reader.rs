@@ -10,7 +10,7 @@ mod fit;
 mod hold;
 mod shapes;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod window;
 
 pub use datum::Datum;

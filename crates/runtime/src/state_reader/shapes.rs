@@ -4,6 +4,9 @@ use crate::key::Shape;
 use crate::plan::StatePlan;
 use crate::segment::{Declaration, StateKind};
 
+/// Ends the word of a kind whose values are stored with the time of their last write.
+const EXPIRES: &str = "-ttl";
+
 /// Kind and shapes of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateShape {
@@ -15,7 +18,7 @@ pub struct StateShape {
     pub key: Shape,
     /// Of the user keys, in a map.
     pub field: Shape,
-    /// Of the values or elements.
+    /// Of the values or elements, as they are stored.
     pub value: Shape,
     /// Stored values contradict the type that the job has now, or each other: their type has changed.
     pub varies: bool,
@@ -32,6 +35,10 @@ impl StateShape {
         let parsed = |text: &String| text.parse().unwrap_or_default();
         let (mut key, mut value) =
             declared.map_or((Shape::Unknown, Shape::Unknown), |plan| (parsed(&plan.key), parsed(&plan.value)));
+        if declared.is_some_and(|plan| plan.kind.ends_with(EXPIRES)) {
+            let written = ("written".to_owned(), Shape::Leaf("i64"));
+            value = Shape::Struct(vec![("value".to_owned(), value), written]);
+        }
         let (mut kind, mut varies) = (declared.and_then(|plan| kind_of(&plan.kind)), false);
         let mut all: Option<(Shape, Shape)> = None;
         for declaration in seen {
@@ -85,8 +92,8 @@ impl StateShape {
 }
 
 fn kind_of(word: &str) -> Option<StateKind> {
-    match word {
-        "value" | "value-ttl" => Some(StateKind::Value),
+    match word.strip_suffix(EXPIRES).unwrap_or(word) {
+        "value" | "reducing" | "aggregating" => Some(StateKind::Value),
         "map" => Some(StateKind::Map),
         "list" => Some(StateKind::List),
         "timers" => Some(StateKind::Timers),

@@ -71,8 +71,9 @@ pub struct Conflict {
     pub what: String,
 }
 
-impl From<Conflict> for Error {
-    fn from(Conflict { line, what }: Conflict) -> Error {
+impl Conflict {
+    pub(crate) fn into_error(self) -> Error {
+        let Conflict { line, what } = self;
         match line {
             0 => Error::failed(what),
             line => Error::refused(format!("line {line}: {what}")),
