@@ -28,7 +28,10 @@ pub async fn reading<T>(
     let id = which.id.map(CheckpointId);
     let (hold, entry) = Hold::take(&storage, which.directory, id, &holder).await?;
     if let Some(why) = hold.refused() {
-        eprintln!("flott: checkpoint {} is read without a pin: a collector can take it away meanwhile: {why}", entry.id);
+        eprintln!(
+            "flott: checkpoint {} is read without a pin: a collector can take it away meanwhile: {why}",
+            entry.id
+        );
     }
     let result = unless_interrupted(async {
         let checkpoint = Checkpoint::open(&storage, entry).await?;

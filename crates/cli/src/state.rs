@@ -103,11 +103,7 @@ impl Selected {
 }
 
 /// The states of this name; those that there are, in the message, if there is none.
-fn chosen(
-    checkpoint: &Checkpoint,
-    operator: Option<&str>,
-    state: Option<&str>,
-) -> Result<Vec<StateInfo>, Error> {
+fn chosen(checkpoint: &Checkpoint, operator: Option<&str>, state: Option<&str>) -> Result<Vec<StateInfo>, Error> {
     let all = checkpoint.states()?;
     let is_meant = |info: &&StateInfo| {
         operator.is_none_or(|name| info.name.operator == name) && state.is_none_or(|name| info.name.state == name)

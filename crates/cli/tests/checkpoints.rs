@@ -1,11 +1,11 @@
 //! Runs the built `flott checkpoints …` on good and on damaged directories.
 
+use flott_checkpoint::{CheckpointId, Kind};
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::open_storage;
-use flott_runtime::testing::sample_job::SampleJob;
-use flott_checkpoint::{CheckpointId, Kind};
 use flott_runtime::pin::Pin;
 use flott_runtime::testing::Random;
+use flott_runtime::testing::sample_job::SampleJob;
 use flott_runtime::testing::stateful_job::StatefulJob;
 use serde_json::Value;
 use std::fs;
@@ -304,10 +304,15 @@ fn gc_deletes_what_dead_attempts_left_and_a_dry_run_says_it_and_deletes_nothing(
     let left = files(&dir);
     assert!(gone.iter().all(|path| before.contains(path) && !left.contains(path)), "{gone:?}");
     assert_eq!(before.len() - left.len(), gone.len());
-    for path in ["log/2.json", "manifests/1-1.json", "data/1/3-0.seg", "data/1/4-1.seg", "manifests/5-1.json", "data/1/5-0.seg"] {
+    for path in
+        ["log/2.json", "manifests/1-1.json", "data/1/3-0.seg", "data/1/4-1.seg", "manifests/5-1.json", "data/1/5-0.seg"]
+    {
         assert!(gone.iter().any(|named| named == path), "{path} is of no use any more: {gone:?}");
     }
-    assert!(left.contains(&"manifests/2-1.json".to_owned()) && left.contains(&"data/1/2-1.seg".to_owned()), "it is pinned");
+    assert!(
+        left.contains(&"manifests/2-1.json".to_owned()) && left.contains(&"data/1/2-1.seg".to_owned()),
+        "it is pinned"
+    );
     let held = json_lines(&stdout);
     assert!(held.iter().any(|line| line["pin"] == "pins/reader-1" && line["holder"] == "an export"), "{stdout}");
     assert_eq!(held.last().map(|line| line["objects"].clone()), Some(gone.len().into()));
@@ -359,7 +364,10 @@ fn diff_says_which_entries_were_added_removed_and_changed() {
     assert_eq!((code, back.as_str()), (Some(2), ""), "the first of the two needs a directory");
     let (_, stdout, _) = run(&["checkpoints", "diff", &format!("{place}@2"), &one, "--keys", "--json"]);
     let lines = json_lines(&stdout);
-    assert_eq!((&lines[0]["change"], &lines[0]["key"], &lines[0]["time_ms"]), (&"removed".into(), &7_777.into(), &5.into()));
+    assert_eq!(
+        (&lines[0]["change"], &lines[0]["key"], &lines[0]["time_ms"]),
+        (&"removed".into(), &7_777.into(), &5.into())
+    );
     assert_eq!(lines.len(), 5, "one entry and four states: {stdout}");
     assert!(lines[2..].iter().all(|state| state["changed"] == 0 && state["before"] == state["after"]), "{stdout}");
     let (code, _, stderr) = run(&["checkpoints", "diff", &one, two, "--operator", "none"]);

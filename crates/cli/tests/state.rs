@@ -91,8 +91,9 @@ fn an_export_of_the_flights_is_an_independent_count() {
     let csv = must(&["state", "export", &directory, "--operator", "carrier", "--format", "csv"]);
     let mut rows = csv.lines();
     assert_eq!(rows.next(), Some("key,value.flights,value.known,value.sum"));
-    let exported: BTreeMap<String, String> =
-        rows.map(|row| row.split_once(',').map(|(key, rest)| (key.to_owned(), rest.to_owned())).expect("columns")).collect();
+    let exported: BTreeMap<String, String> = rows
+        .map(|row| row.split_once(',').map(|(key, rest)| (key.to_owned(), rest.to_owned())).expect("columns"))
+        .collect();
 
     // By cutting the lines of the input: its cells have no commas in them.
     let input = fs::read_to_string(data()).expect("the data");
@@ -114,7 +115,10 @@ fn an_export_of_the_flights_is_an_independent_count() {
     let count = lines(&must(&["state", "count", &directory, "--json"]));
     assert_eq!((&count[0]["state"], &count[0]["keys"], &count[0]["entries"]), (&"fold".into(), &16.into(), &16.into()));
     let list = must(&["state", "list", &directory]);
-    assert!(list.contains("carrier") && list.contains("string") && list.contains("{flights:u64,known:u64,sum:i64}"), "{list}");
+    assert!(
+        list.contains("carrier") && list.contains("string") && list.contains("{flights:u64,known:u64,sum:i64}"),
+        "{list}"
+    );
     let got = lines(&must(&["state", "get", &directory, "--key", "UA", "--json"]));
     let ua = &got[0]["value"];
     assert_eq!(format!("{},{},{}", ua["flights"], ua["known"], ua["sum"]), exported["UA"]);
@@ -243,7 +247,10 @@ fn a_converted_chain_is_restored_by_the_job() {
     assert_eq!(counts(&to), counts(&directory), "of checkpoint {newest}");
     assert_eq!(finish_from(place.path(), &to, "end"), (0..KEYS).map(|key| (key, NUMBERS / KEYS)).collect());
     let same = must(&["checkpoints", "diff", &directory, &to, "--json"]);
-    assert!(lines(&same).iter().all(|state| state["added"] == 0 && state["removed"] == 0 && state["changed"] == 0), "{same}");
+    assert!(
+        lines(&same).iter().all(|state| state["added"] == 0 && state["removed"] == 0 && state["changed"] == 0),
+        "{same}"
+    );
 }
 
 /// A job with a state of every kind, in a local directory.
@@ -278,7 +285,19 @@ fn every_kind_of_state_is_exported_with_all_that_it_holds_and_comes_back_by_impo
             let file = text(place.path().join(format!("{state}.{format}")));
             let to = text(place.path().join(format!("{state}-{format}")));
             must(&["state", "export", &directory, "--state", &state, "--format", format, "-o", &file]);
-            must(&["state", "import", &file, "--from", &directory, "--to", &to, "--operator", "count", "--state", &state]);
+            must(&[
+                "state",
+                "import",
+                &file,
+                "--from",
+                &directory,
+                "--to",
+                &to,
+                "--operator",
+                "count",
+                "--state",
+                &state,
+            ]);
             must_verify(&to);
             assert_eq!(must(&["state", "export", &to]), exported, "{state} by {format}");
         }
@@ -297,24 +316,65 @@ fn what_does_not_fit_is_refused_with_line_column_and_types_before_anything_is_wr
     drop(block_on(stateful(place.path(), 50, 1)).expect("a runtime"));
     let (directory, to) = (text(place.path()), text(place.path().join("new")));
     let cases = [
-        ("tallies", "csv", "key,value.count,value.mean,value.last\na,1,0.5,\nb,-1,0.5,x\n", "line 3, column `value.count`: it must be u64, and is the number -1"),
-        ("tallies", "csv", "key,value.count,value.mean,value.last\na,many,0.5,\n", "line 2, column `value.count`: it must be u64, and is the text `many`"),
+        (
+            "tallies",
+            "csv",
+            "key,value.count,value.mean,value.last\na,1,0.5,\nb,-1,0.5,x\n",
+            "line 3, column `value.count`: it must be u64, and is the number -1",
+        ),
+        (
+            "tallies",
+            "csv",
+            "key,value.count,value.mean,value.last\na,many,0.5,\n",
+            "line 2, column `value.count`: it must be u64, and is the text `many`",
+        ),
         ("tallies", "csv", "key,value.count,value.mean\na,1,0.5\n", "new"),
-        ("tallies", "csv", "key,value.count,value.median\na,1,0.5\n", "line 1, column `value.median`: there is no such column"),
+        (
+            "tallies",
+            "csv",
+            "key,value.count,value.median\na,1,0.5\n",
+            "line 1, column `value.median`: there is no such column",
+        ),
         ("tallies", "csv", "key\na\n", "line 2, column `value`: it is missing"),
-        ("tallies", "jsonl", "{\"key\":7,\"value\":{\"count\":1,\"mean\":1}}\n", "line 1, column `key`: it must be string, and is the number 7"),
-        ("tallies", "jsonl", "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":\"much\"}}\n", "line 1, column `value.mean`: it must be f64, and is the text `much`"),
+        (
+            "tallies",
+            "jsonl",
+            "{\"key\":7,\"value\":{\"count\":1,\"mean\":1}}\n",
+            "line 1, column `key`: it must be string, and is the number 7",
+        ),
+        (
+            "tallies",
+            "jsonl",
+            "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":\"much\"}}\n",
+            "line 1, column `value.mean`: it must be f64, and is the text `much`",
+        ),
         ("tallies", "jsonl", "{\"key\":\"a\",\"value\":\n", "line 1: it is no JSON"),
-        ("tallies", "jsonl", "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":1},\"time_ms\":1}\n", "line 1, column `time_ms`: an entry of this state has no such part"),
-        ("tallies", "jsonl", "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":1}}\n{\"key\":\"a\",\"value\":{\"count\":2,\"mean\":1}}\n", "line 2: line 1 has the same entry"),
+        (
+            "tallies",
+            "jsonl",
+            "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":1},\"time_ms\":1}\n",
+            "line 1, column `time_ms`: an entry of this state has no such part",
+        ),
+        (
+            "tallies",
+            "jsonl",
+            "{\"key\":\"a\",\"value\":{\"count\":1,\"mean\":1}}\n{\"key\":\"a\",\"value\":{\"count\":2,\"mean\":1}}\n",
+            "line 2: line 1 has the same entry",
+        ),
         ("lines", "jsonl", "{\"key\":1,\"position\":1,\"value\":\"x\"}\n", "line 1: element 1 of a list of 0"),
-        ("shares", "csv", "key,map_key,value\n1,4294967296,0.5\n", "line 2, column `map_key`: it must be u32, and is the number 4294967296"),
+        (
+            "shares",
+            "csv",
+            "key,map_key,value\n1,4294967296,0.5\n",
+            "line 2, column `map_key`: it must be u32, and is the number 4294967296",
+        ),
         ("alarms", "csv", "key,time_ms\n1,soon\n", "line 2, column `time_ms`: it must be i64, and is the text `soon`"),
     ];
     for (state, extension, content, words) in cases {
         let file = text(place.path().join(format!("rows.{extension}")));
         fs::write(&file, content).expect("written");
-        let import = ["state", "import", &file, "--from", &directory, "--to", &to, "--operator", "count", "--state", state];
+        let import =
+            ["state", "import", &file, "--from", &directory, "--to", &to, "--operator", "count", "--state", state];
         let (code, stdout, stderr) = run(&import);
         if words == "new" {
             assert_eq!(code, 0, "an option may be left out: {stderr}");
@@ -327,8 +387,38 @@ fn what_does_not_fit_is_refused_with_line_column_and_types_before_anything_is_wr
         assert_eq!(left, 0, "{content}: something was left behind");
     }
     for (arguments, words) in [
-        (["state", "import", "none.csv", "--from", &directory, "--to", &to, "--operator", "count", "--state", "none"], "there are: count/alarms, count/lines"),
-        (["state", "import", "none.csv", "--from", &directory, "--to", &to, "--operator", "count", "--state", "lines"], "cannot read none.csv"),
+        (
+            [
+                "state",
+                "import",
+                "none.csv",
+                "--from",
+                &directory,
+                "--to",
+                &to,
+                "--operator",
+                "count",
+                "--state",
+                "none",
+            ],
+            "there are: count/alarms, count/lines",
+        ),
+        (
+            [
+                "state",
+                "import",
+                "none.csv",
+                "--from",
+                &directory,
+                "--to",
+                &to,
+                "--operator",
+                "count",
+                "--state",
+                "lines",
+            ],
+            "cannot read none.csv",
+        ),
     ] {
         let (code, _, stderr) = run(&arguments);
         assert_eq!(code, 2, "{stderr}");
@@ -353,7 +443,10 @@ fn a_damaged_segment_ends_an_export_with_code_1_and_its_name_and_no_file_appears
     let file = place.path().join("all.jsonl");
     let (code, _, stderr) = run(&["state", "export", &text(place.path()), "-o", &text(&file)]);
     assert_eq!(code, 1, "{stderr}");
-    assert!(stderr.contains("data/1/1-1.seg is damaged: block at byte") && stderr.contains("[checkpoint 1]"), "{stderr}");
+    assert!(
+        stderr.contains("data/1/1-1.seg is damaged: block at byte") && stderr.contains("[checkpoint 1]"),
+        "{stderr}"
+    );
     assert!(!file.exists());
     assert_eq!(fs::read_dir(place.path().join("sample/pins")).map_or(0, Iterator::count), 0, "a pin is left");
 }
@@ -433,4 +526,47 @@ fn an_export_that_is_interrupted_lets_its_checkpoint_go() {
     stdout.read_to_string(&mut rest).expect("the rest");
     assert_eq!(export.wait().expect("it ends").code(), Some(130));
     assert_eq!(fs::read_dir(place.path().join("sample/pins")).map_or(0, Iterator::count), 0, "a pin is left");
+}
+
+/// The greatest memory of an export of so many keys, in KiB, and the bytes that it wrote.
+#[cfg(target_os = "linux")]
+fn memory_of_export(keys: u64) -> (u64, usize) {
+    use std::io::Read;
+    let place = place();
+    let mut job = block_on(stateful(place.path(), 1, 1)).expect("a runtime");
+    (0..keys).for_each(|key| {
+        job.put_tally(&format!("key {key:08}"), Tally { count: key, mean: 0.5, last: Some("x".repeat(32)) });
+    });
+    block_on(job.checkpoint(None)).expect("a runtime");
+    drop(job);
+    let export = || {
+        Command::new(env!("CARGO_BIN_EXE_flott"))
+            .args(["state", "export", &text(place.path()), "--state", "tallies"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("it runs")
+    };
+    let mut first = export();
+    let bytes = std::io::copy(first.stdout.as_mut().expect("piped"), &mut std::io::sink()).expect("read");
+    assert!(first.wait().expect("it ends").success());
+    // Once more, up to what fits into the pipe and more: so it waits at its end, and can be looked at.
+    let mut second = export();
+    let mut stdout = second.stdout.take().expect("piped");
+    let nearly = bytes - 300 * 1024;
+    assert_eq!(std::io::copy(&mut stdout.by_ref().take(nearly), &mut std::io::sink()).expect("read"), nearly);
+    let status = fs::read_to_string(format!("/proc/{}/status", second.id())).expect("it is there");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
+    std::io::copy(&mut stdout, &mut std::io::sink()).expect("read");
+    assert!(second.wait().expect("it ends").success());
+    (peak.trim().trim_end_matches(" kB").parse().expect("a number"), usize::try_from(bytes).expect("it fits"))
+}
+
+/// The larger state is several times what is in memory at once.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_memory_of_an_export_does_not_grow_with_the_state() {
+    let (small, few) = memory_of_export(250_000);
+    let (large, many) = memory_of_export(750_000);
+    assert!(many > few * 2);
+    assert!(large < small + small / 4, "{large} KiB for {many} bytes, {small} KiB for {few}");
 }

@@ -7,8 +7,8 @@
 use crate::control::BlobRef;
 use crate::envelope::hex;
 use crate::error::{Error, Result};
-use crate::io::{StorageReply, StorageRequest};
 use crate::io::storage::StorageServer;
+use crate::io::{StorageReply, StorageRequest};
 use crate::key::group_range;
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
@@ -170,7 +170,10 @@ impl Writing<'_> {
         let mut weights = self.from.weights(&info.name)?;
         let incoming = self.incoming.as_ref().filter(|incoming| *incoming.name() == info.name);
         if let Some(incoming) = incoming {
-            weights.iter_mut().zip(incoming.weights()).for_each(|(weight, more)| *weight = weight.saturating_add(*more));
+            weights
+                .iter_mut()
+                .zip(incoming.weights())
+                .for_each(|(weight, more)| *weight = weight.saturating_add(*more));
         }
         let mut blocks = Blocks::new(&name);
         for groups in windows(&weights, owned.clone()) {
@@ -191,12 +194,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    async fn merged(
-        &mut self,
-        info: &StateInfo,
-        groups: Range<u16>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Merged> {
+    async fn merged(&mut self, info: &StateInfo, groups: Range<u16>, progress: &mut dyn FnMut(u64)) -> Result<Merged> {
         let incoming = self.incoming.as_mut().filter(|incoming| *incoming.name() == info.name);
         let Some(incoming) = incoming else { return self.from.merged(info, groups, progress).await };
         let rows = incoming.rows(groups.clone())?;

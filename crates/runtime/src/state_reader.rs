@@ -129,7 +129,8 @@ impl Checkpoint {
     /// Nothing is known of a state without kind: it has no entries either.
     fn state(&self, name: StateName) -> Result<Option<StateInfo>> {
         let operators = self.manifest().vertices.iter().flat_map(|vertex| &vertex.operators);
-        let declared = operators.filter(|operator| operator.name == name.operator).flat_map(|operator| &operator.states);
+        let declared =
+            operators.filter(|operator| operator.name == name.operator).flat_map(|operator| &operator.states);
         let sections = self.chain.iter().rev().flatten().filter_map(|footer| footer.state(&name.operator, &name.state));
         let shape = StateShape::of(
             declared.into_iter().find(|state| state.name == name.state),
@@ -171,12 +172,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// `Failed`, naming segment, block and checkpoint of what is missing or damaged.
-    pub async fn merged(
-        &self,
-        info: &StateInfo,
-        groups: Range<u16>,
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<Merged> {
+    pub async fn merged(&self, info: &StateInfo, groups: Range<u16>, progress: &mut dyn FnMut(u64)) -> Result<Merged> {
         let window = self.window(info, groups, progress).await?;
         window.merge().map_err(|conflict| {
             Error::failed(format!("state {}: {}: a segment is damaged or missing", info.name, conflict.what))

@@ -103,8 +103,7 @@ async fn compare(
             .into());
     }
     let mut meter = Meter::new("diff", old.iter().chain(&new).map(|info| info.bytes).sum());
-    let mut table =
-        Table::new(&["OPERATOR", "STATE", "BEFORE>", "AFTER>", "ADDED>", "REMOVED>", "CHANGED>", "BYTES>"]);
+    let mut table = Table::new(&["OPERATOR", "STATE", "BEFORE>", "AFTER>", "ADDED>", "REMOVED>", "CHANGED>", "BYTES>"]);
     for name in names {
         let info = |states: &[StateInfo]| states.iter().find(|info| info.name == *name).cloned();
         let (one, other) = (info(&old), info(&new));

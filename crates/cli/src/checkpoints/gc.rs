@@ -59,9 +59,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let Options { place, retain, dry_run } = options;
     let (name, storage) = open(place)?;
     let now = SystemClock::new().now();
-    let sweep = block_on(unless_interrupted(async {
-        Ok(collect_beside(&storage, *retain, now, *dry_run).await?)
-    }))??;
+    let sweep = block_on(unless_interrupted(async { Ok(collect_beside(&storage, *retain, now, *dry_run).await?) }))??;
     let mut out = io::stdout().lock();
     print(&mut out, &name, &sweep, options)?;
     out.flush()?;

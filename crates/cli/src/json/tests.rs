@@ -10,7 +10,8 @@ fn datum() -> impl Strategy<Value = Datum> {
         any::<i64>().prop_map(|number| Datum::Integer(number.into())),
         any::<u64>().prop_map(|number| Datum::Integer(number.into())),
         any::<u64>().prop_map(|bits| Datum::F64(f64::from_bits(bits))),
-        prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-f64::INFINITY), Just(-0.0), Just(1.0)].prop_map(Datum::F64),
+        prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(-f64::INFINITY), Just(-0.0), Just(1.0)]
+            .prop_map(Datum::F64),
         any::<u32>().prop_map(|bits| f32::from_bits(bits | 0x7f80_0000)).prop_map(Datum::F32),
         "[$a-c\"\n,ä]{0,4}".prop_map(Datum::Text),
         proptest::collection::vec(any::<u8>(), 0..5).prop_map(Datum::Bytes),
@@ -35,7 +36,9 @@ proptest! {
 
 #[test]
 fn what_has_a_dollar_and_no_meaning_is_refused() {
-    for text in ["{\"$f64\":7}", "{\"$odd\":\"x\"}", "{\"$bytes\":\"0\"}", "{\"$bytes\":\"00\",\"a\":1}", "{\"$map\":[[1]]}"] {
+    for text in
+        ["{\"$f64\":7}", "{\"$odd\":\"x\"}", "{\"$bytes\":\"0\"}", "{\"$bytes\":\"00\",\"a\":1}", "{\"$map\":[[1]]}"]
+    {
         assert!(parse(text).is_err(), "{text}");
     }
 }

@@ -154,9 +154,7 @@ pub(super) fn parse(text: &str, shape: &Shape) -> Result<Datum, Misfit> {
             text => parse(text, inner),
         },
         Shape::Optional(_) if text.is_empty() => Ok(Datum::Nil),
-        Shape::Leaf("string" | "char") => {
-            fit(Datum::Text(text.to_owned()), shape)
-        }
+        Shape::Leaf("string" | "char") => fit(Datum::Text(text.to_owned()), shape),
         Shape::Leaf(_) if text.starts_with("{\"$") => as_json(shape),
         Shape::Leaf(_) => match leaf_of_text(text, shape) {
             Some(datum) => Ok(datum),

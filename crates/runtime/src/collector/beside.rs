@@ -35,7 +35,9 @@ pub struct Sweep {
 pub async fn collect_beside(storage: &StorageServer, retained: u32, now: Time, dry_run: bool) -> Result<Sweep> {
     let lengths = list(storage, "").await?;
     if lengths.contains_key(layout::SAVEPOINT) {
-        return Err(Error::refused("this is a savepoint: all of it is needed").hint("delete the directory if nobody wants it"));
+        return Err(
+            Error::refused("this is a savepoint: all of it is needed").hint("delete the directory if nobody wants it")
+        );
     }
     let in_use = in_use(storage, retained).await?;
     let attempt = in_use.attempt;

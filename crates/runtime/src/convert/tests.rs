@@ -78,7 +78,8 @@ impl Incoming for Shares {
             let stored = |value: &dyn Fn() -> Vec<u8>| value();
             let field = stored(&|| rmp_serde::to_vec(field).expect("written"));
             if groups.contains(&group) {
-                let (key, share) = (rmp_serde::to_vec(key).expect("written"), rmp_serde::to_vec(share).expect("written"));
+                let (key, share) =
+                    (rmp_serde::to_vec(key).expect("written"), rmp_serde::to_vec(share).expect("written"));
                 window.put(group, &key, Below::Field(&field), &share, 1);
             }
         }

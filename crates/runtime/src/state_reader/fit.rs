@@ -152,7 +152,11 @@ fn in_range(number: i128, name: &str) -> bool {
 }
 
 /// Floats, and the integers that MessagePack has no form for: those are stored as sixteen bytes, the greatest first.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "what a float field makes of a number")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "what a float field makes of a number"
+)]
 fn wide(datum: Datum, name: &str) -> Result<Datum, Datum> {
     match (name, &datum) {
         ("f32", Datum::F32(_)) | ("f64", Datum::F64(_)) => Ok(datum),
@@ -269,7 +273,9 @@ impl Serialize for Shaped<'_> {
                 };
                 let found = variants.iter().find(|(_, (known, _))| known == name);
                 let Some((index, (_, inner))) = found else {
-                    return Err(ser::Error::custom(format!("the place of the variant `{name}` in its type is not known")));
+                    return Err(ser::Error::custom(format!(
+                        "the place of the variant `{name}` in its type is not known"
+                    )));
                 };
                 serializer.serialize_newtype_variant("", *index, "", &Shaped(content, inner))
             }

@@ -10,8 +10,8 @@ use crate::manifest::{BaseEntry, Manifest};
 use crate::plan::StatePlan;
 use crate::segment::{SegmentAssembler, StateHeader, StateKind, StateName};
 use crate::state::{
-    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, ListState, MapDeclaration, MapState, Progress,
-    SegmentBuffer, StateBackend, TimerDeclaration, TimerState, ValueDeclaration, ValueState,
+    HeapBackend, HeapList, HeapMap, HeapTimers, HeapValue, ListDeclaration, ListState, MapDeclaration, MapState,
+    Progress, SegmentBuffer, StateBackend, TimerDeclaration, TimerState, ValueDeclaration, ValueState,
 };
 use crate::testing::Random;
 use flott_checkpoint::{CheckpointEntry, CheckpointId, Kind, LogEntry, Slot};
@@ -240,7 +240,8 @@ impl StatefulJob {
 
 /// Some value; one in eight has no mean.
 fn tally(random: &mut Random) -> Tally {
-    let mean = if random.below(8) == 0 { f64::from_bits(0x7ff8_0000_0000_0001) } else { random.below(1_000) as f64 / 3.0 };
+    let mean =
+        if random.below(8) == 0 { f64::from_bits(0x7ff8_0000_0000_0001) } else { random.below(1_000) as f64 / 3.0 };
     let last = (random.below(3) > 0).then(|| format!("at {}", random.below(60)));
     Tally { count: random.below(1 << 40), mean, last }
 }

@@ -1,5 +1,6 @@
 //! A text file as entries of a state: each line is fitted to the types of the state, or is an error with line and column.
 
+use super::spill::{Row, Spill};
 use crate::json;
 use crate::state::Format;
 use crate::state::columns::{Column, Columns, Part, parse, parts};
@@ -8,7 +9,6 @@ use flott_runtime::convert::Incoming;
 use flott_runtime::key::{KeySpace, Shape};
 use flott_runtime::segment::{StateKind, StateName};
 use flott_runtime::state_reader::{Below, Checkpoint, Datum, Misfit, StateInfo, StateShape, Window, fit, group_of};
-use super::spill::{Row, Spill};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
@@ -200,12 +200,7 @@ impl Imported {
         columns.collect()
     }
 
-    fn parts_of_record(
-        &self,
-        line: u64,
-        record: &csv::StringRecord,
-        columns: &[Column],
-    ) -> Result<Found, Error> {
+    fn parts_of_record(&self, line: u64, record: &csv::StringRecord, columns: &[Column]) -> Result<Found, Error> {
         let mut found = Found::new();
         for (cell, column) in record.iter().zip(columns) {
             if column.part == Part::Position && cell.is_empty() {
