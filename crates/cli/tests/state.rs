@@ -267,7 +267,7 @@ async fn stateful(place: &Path, changes: u64, links: u64) -> StatefulJob {
 
 #[test]
 fn every_kind_of_state_is_exported_with_all_that_it_holds_and_comes_back_by_import() {
-    let place = place();
+    let (place, others) = (place(), place());
     let mut job = block_on(stateful(place.path(), 300, 3)).expect("a runtime");
     let odd = Tally { count: u64::MAX, mean: f64::from_bits(0xfff8_0000_0000_0007), last: Some(String::new()) };
     job.put_tally("a,\"b\"\n", odd);
@@ -282,8 +282,8 @@ fn every_kind_of_state_is_exported_with_all_that_it_holds_and_comes_back_by_impo
     assert!(exported.contains(r#""mean":{"$f64":"nan:fff8000000000007"}"#), "the bits of a NaN are kept");
     for state in states {
         for format in ["json", "csv"] {
-            let file = text(place.path().join(format!("{state}.{format}")));
-            let to = text(place.path().join(format!("{state}-{format}")));
+            let file = text(others.path().join(format!("{state}.{format}")));
+            let to = text(others.path().join(format!("{state}-{format}")));
             must(&["state", "export", &directory, "--state", &state, "--format", format, "-o", &file]);
             must(&[
                 "state",
@@ -313,8 +313,8 @@ fn every_kind_of_state_is_exported_with_all_that_it_holds_and_comes_back_by_impo
 #[test]
 fn what_does_not_fit_is_refused_with_line_column_and_types_before_anything_is_written() {
     let place = place();
-    drop(block_on(stateful(place.path(), 50, 1)).expect("a runtime"));
-    let (directory, to) = (text(place.path()), text(place.path().join("new")));
+    drop(block_on(stateful(&place.path().join("from"), 50, 1)).expect("a runtime"));
+    let (directory, to) = (text(place.path().join("from")), text(place.path().join("new")));
     let cases = [
         (
             "tallies",

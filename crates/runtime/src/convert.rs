@@ -19,7 +19,7 @@ use crate::segment::{
 };
 use crate::state_reader::{Below, Checkpoint, Conflict, Entry, Merged, StateInfo, Window, content, windows};
 use bytes::Bytes;
-use flott_checkpoint::{CheckpointEntry, LogEntry};
+use flott_checkpoint::{AttemptId, CheckpointEntry, LogEntry};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -79,13 +79,15 @@ pub async fn convert<'a>(
     }
     let written = Writing { from, to, incoming, converted: Converted::default() }.write(progress).await;
     if written.is_err() {
-        abandon(to).await;
+        abandon(to, from.entry().attempt).await;
     }
     written
 }
 
-/// Removes what an interrupted conversion has left in its directory. Best effort.
-pub async fn abandon(to: &StorageServer) {
+/// Removes what an interrupted conversion of a checkpoint of this attempt has left in its directory. Best effort.
+pub async fn abandon(to: &StorageServer, attempt: AttemptId) {
+    // The segment that was being written is in no listing.
+    to.forget(attempt).await;
     let listed = to.serve(StorageRequest::List { prefix: String::new() }).await;
     if let StorageReply::Listed(objects) = listed {
         for (path, _) in objects.into_iter().filter(|(path, _)| path != layout::UNFINISHED) {

@@ -42,14 +42,14 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let mut begun = None;
         let result = reading(which, "checkpoints convert", async |checkpoint: &Checkpoint| {
             let (path, to) = create_savepoint_storage(target)?;
-            let to = begun.insert(to);
+            let (to, _) = begun.insert((to, checkpoint.entry().attempt));
             let mut meter = Meter::new("convert", checkpoint.states()?.iter().map(|info| info.bytes).sum());
             let converted = convert(checkpoint, to, None, &mut |bytes| meter.add(bytes)).await?;
             Ok((path, checkpoint.entry().id, converted))
         })
         .await;
-        if let (Err(Failure::Interrupted), Some(to)) = (&result, &begun) {
-            abandon(to).await;
+        if let (Err(Failure::Interrupted), Some((to, attempt))) = (&result, &begun) {
+            abandon(to, *attempt).await;
         }
         result
     })??;

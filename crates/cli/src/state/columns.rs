@@ -158,7 +158,8 @@ pub(super) fn parse(text: &str, shape: &Shape) -> Result<Datum, Misfit> {
         Shape::Leaf(_) if text.starts_with("{\"$") => as_json(shape),
         Shape::Leaf(_) => match leaf_of_text(text, shape) {
             Some(datum) => Ok(datum),
-            None => fit(Datum::Text(text.to_owned()), shape),
+            // It does not fit: this says why.
+            None => fit(text.parse().map_or_else(|_| Datum::Text(text.to_owned()), Datum::Integer), shape),
         },
         shape => as_json(shape),
     }

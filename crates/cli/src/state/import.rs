@@ -76,15 +76,15 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let info = one_state(options, checkpoint)?;
             let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info)?;
             let (path, to) = create_savepoint_storage(&options.to)?;
-            let to = begun.insert(to);
+            let (to, _) = begun.insert((to, checkpoint.entry().attempt));
             let mut meter = Meter::new("import", checkpoint.states()?.iter().map(|info| info.bytes).sum());
             let incoming: &mut dyn Incoming = &mut file;
             let converted = convert(checkpoint, to, Some(incoming), &mut |bytes| meter.add(bytes)).await?;
             Ok((path, info, file.entries(), converted))
         })
         .await;
-        if let (Err(Failure::Interrupted), Some(to)) = (&result, &begun) {
-            abandon(to).await;
+        if let (Err(Failure::Interrupted), Some((to, attempt))) = (&result, &begun) {
+            abandon(to, *attempt).await;
         }
         result
     })??;
