@@ -19,5 +19,6 @@ fn main() -> ExitCode {
             eprintln!("compare_protocols: cannot write the output: {error}");
             ExitCode::FAILURE
         }
+        Err(Failure::Interrupted) => ExitCode::from(130),
     }
 }

@@ -1,8 +1,14 @@
-//! `flott checkpoints list|show|verify`: what is in a checkpoint directory, and whether it is what was written.
+//! `flott checkpoints list|show|verify|diff|convert|gc`: what is in a checkpoint directory, whether it is what was written, and
+//! what can be made of it or go.
 //!
-//! Reads only. May run beside the job.
+//! May run beside the job. Only `gc` changes the directory, and readers of state put pins into it.
+
+mod convert;
+mod diff;
+mod gc;
 
 use crate::output::{Failure, Table, bytes, json_line, micros, moment, or_dash};
+use crate::progress::Meter;
 use crate::waterfall;
 use clap::{Args, Subcommand};
 use flott_checkpoint::{AttemptId, CheckpointId};
@@ -15,7 +21,6 @@ use flott_runtime::verify::{
     self, CheckpointDetails, CheckpointRow, Directory, FailedRow, Finding, PartRow, Progress, Report, Severity,
     checkpoint_rows, failed_rows, part_rows, record_time,
 };
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -37,6 +42,12 @@ pub enum Command {
     },
     /// Reads everything and compares it with all checksums; exit code 1 if anything is damaged.
     Verify(Place),
+    /// What differs in the state of two checkpoints: counts and bytes by state, and the keys.
+    Diff(diff::Options),
+    /// Writes a checkpoint and all that it builds on as one full savepoint in another directory.
+    Convert(convert::Options),
+    /// Deletes what dead attempts of the job have left and nobody needs.
+    Gc(gc::Options),
 }
 
 /// Which job.
@@ -57,6 +68,9 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
         Command::List(place) => list(place),
         Command::Show { place, id } => show(place, id.map(CheckpointId)),
         Command::Verify(place) => verify(place),
+        Command::Diff(options) => diff::run(options),
+        Command::Convert(options) => convert::run(options),
+        Command::Gc(options) => gc::run(options),
     }
 }
 
@@ -304,9 +318,9 @@ struct Verdict<'a> {
 
 fn verify(place: &Place) -> Result<ExitCode, Failure> {
     let (name, storage) = open(place)?;
-    let bar = progress_bar();
-    let report = block_on(verify::verify(&storage, |progress| step(&bar, progress)))??;
-    bar.finish_and_clear();
+    let mut meter = Meter::new("verify", 0);
+    let report = block_on(verify::verify(&storage, |Progress { done, total }| meter.set(done, total)))??;
+    drop(meter);
     let mut out = io::stdout().lock();
     if place.json {
         report.findings.iter().try_for_each(|finding| json_line(&mut out, finding))?;
@@ -351,18 +365,6 @@ fn read(place: &Place) -> Result<(String, Directory), Error> {
     let (name, storage) = open(place)?;
     let directory = block_on(Directory::read(&storage, &mut |_| {}))??;
     Ok((name, directory))
-}
-
-/// Shown on a terminal only.
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
-    let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
-
-fn step(bar: &ProgressBar, progress: Progress) {
-    bar.set_length(progress.total);
-    bar.set_position(progress.done);
 }
 
 /// The word for a value in the stored form.

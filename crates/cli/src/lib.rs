@@ -6,6 +6,10 @@
 
 pub mod checkpoints;
 pub mod compare;
+pub mod json;
 pub mod output;
+pub mod progress;
+pub mod reading;
 pub mod remote;
+pub mod state;
 pub mod waterfall;

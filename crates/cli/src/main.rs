@@ -1,16 +1,20 @@
 //! `flott`, the operators' binary: looks at what jobs leave behind, and asks those that run, without the jobs' own programs.
 //!
-//! Exit codes: 0; 1 damage found, or the storage failed; 2 usage. Results go to stdout, everything else to stderr.
+//! Results go to stdout, everything else to stderr.
 
 #![forbid(unsafe_code)]
 
 use clap::{Parser, Subcommand};
-use flott_cli::{checkpoints, compare, output, remote};
+use flott_cli::{checkpoints, compare, output, remote, state};
+use flott_runtime::ErrorKind;
 use std::process::ExitCode;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 damage found, the storage failed, or `state get` found nothing; 2 usage, or \
+refused before anything was done; 130 interrupted. What a checkpoint command reads is pinned meanwhile.";
 
 /// Looks after flott jobs and their checkpoints.
 #[derive(Parser)]
-#[command(name = "flott", version, about)]
+#[command(name = "flott", version, about, after_help = EXIT_CODES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -18,11 +22,14 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Lists, shows and verifies checkpoints.
+    /// Lists, shows, verifies, compares, converts and collects checkpoints.
     #[command(subcommand)]
     Checkpoints(checkpoints::Command),
     /// Runs one job under each checkpoint algorithm, crashes it, and shows what each one costs.
     Compare(compare::Options),
+    /// Looks into the state of a checkpoint or savepoint, and puts state from a file into one.
+    #[command(subcommand)]
+    State(state::Command),
     /// How a running job stands, and where its pending checkpoint is.
     Status(remote::Place),
     /// Takes a savepoint of a running job, and stops the job with it if told to.
@@ -35,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Checkpoints(command) => checkpoints::run(&command),
         Command::Compare(options) => compare::run(&options),
+        Command::State(command) => state::run(&command),
         Command::Status(place) => remote::status(&place),
         Command::Savepoint(wanted) => remote::savepoint(&wanted),
         Command::Set(change) => remote::set(&change),
@@ -47,9 +55,14 @@ fn main() -> ExitCode {
             eprintln!("flott: cannot write the output: {error}");
             ExitCode::FAILURE
         }
+        Err(output::Failure::Interrupted) => {
+            eprintln!("flott: interrupted");
+            ExitCode::from(130)
+        }
         Err(output::Failure::Engine(error)) => {
             eprintln!("flott: {error}");
-            ExitCode::from(error.kind().exit_code())
+            // To a tool, a checkpoint that a job cannot use is damage.
+            ExitCode::from(if error.kind() == ErrorKind::Unusable { 1 } else { error.kind().exit_code() })
         }
     }
 }

@@ -11,6 +11,8 @@ pub enum Failure {
     Engine(Error),
     /// The output cannot be written.
     Output(io::Error),
+    /// Ctrl-C, or a request to end.
+    Interrupted,
 }
 
 impl From<Error> for Failure {

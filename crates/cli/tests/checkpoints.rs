@@ -1,8 +1,12 @@
 //! Runs the built `flott checkpoints …` on good and on damaged directories.
 
+use flott_checkpoint::{CheckpointId, Kind};
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::open_storage;
+use flott_runtime::pin::Pin;
+use flott_runtime::testing::Random;
 use flott_runtime::testing::sample_job::SampleJob;
+use flott_runtime::testing::stateful_job::StatefulJob;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -252,4 +256,121 @@ fn what_is_no_checkpoint_directory_is_a_usage_error() {
     let version = flott(&["--version"]).stdout;
     assert_eq!(String::from_utf8_lossy(&version), concat!("flott ", env!("CARGO_PKG_VERSION"), "\n"));
     assert_eq!(flott(&["checkpoints", "mend"]).status.code(), Some(2));
+}
+
+fn storage(dir: &TempDir) -> flott_runtime::io::storage::StorageServer {
+    open_storage(&dir.path().display().to_string(), "sample").expect("opened")
+}
+
+/// Attempt 1 recorded checkpoints 1 to 4 and died over 5; attempt 6 went on from 4 and recorded 6 to 8. A reader holds 2.
+fn two_lives() -> TempDir {
+    let dir = tempfile::tempdir().expect("a directory");
+    block_on(async {
+        let mut job = SampleJob::new(storage(&dir));
+        job.start(None).await;
+        for _ in 0..4 {
+            job.checkpoint(Kind::Checkpoint, None).await;
+        }
+        job.unrecorded().await;
+        job.start(Some(CheckpointId(4))).await;
+        for _ in 0..3 {
+            job.checkpoint(Kind::Checkpoint, None).await;
+        }
+        let pin = Pin { checkpoint: CheckpointId(2), holder: "an export".to_owned() };
+        job.put(&Pin::path("reader-1"), pin.encode()).await;
+    })
+    .expect("a runtime");
+    dir
+}
+
+fn files(dir: &TempDir) -> Vec<String> {
+    let all = block_on(async { SampleJob::new(storage(dir)).paths().await });
+    all.expect("a runtime")
+}
+
+#[test]
+fn gc_deletes_what_dead_attempts_left_and_a_dry_run_says_it_and_deletes_nothing() {
+    let dir = two_lives();
+    let before = files(&dir);
+    let (code, dry, _) = checkpoints("gc", dir.path(), &["--dry-run", "--json"]);
+    assert_eq!(code, 0, "{dry}");
+    assert_eq!(files(&dir), before, "a dry run deletes nothing");
+    let (code, stdout, _) = checkpoints("gc", dir.path(), &["--json"]);
+    assert_eq!(code, 0, "{stdout}");
+    let named = |stdout: &str| -> Vec<String> {
+        json_lines(stdout).iter().filter_map(|line| line["deleted"].as_str().map(str::to_owned)).collect()
+    };
+    let gone = named(&stdout);
+    assert_eq!(named(&dry), gone);
+    let left = files(&dir);
+    assert!(gone.iter().all(|path| before.contains(path) && !left.contains(path)), "{gone:?}");
+    assert_eq!(before.len() - left.len(), gone.len());
+    for path in
+        ["log/2.json", "manifests/1-1.json", "data/1/3-0.seg", "data/1/4-1.seg", "manifests/5-1.json", "data/1/5-0.seg"]
+    {
+        assert!(gone.iter().any(|named| named == path), "{path} is of no use any more: {gone:?}");
+    }
+    assert!(
+        left.contains(&"manifests/2-1.json".to_owned()) && left.contains(&"data/1/2-1.seg".to_owned()),
+        "it is pinned"
+    );
+    let held = json_lines(&stdout);
+    assert!(held.iter().any(|line| line["pin"] == "pins/reader-1" && line["holder"] == "an export"), "{stdout}");
+    assert_eq!(held.last().map(|line| line["objects"].clone()), Some(gone.len().into()));
+    let (code, stdout, _) = checkpoints("verify", dir.path(), &[]);
+    assert_eq!(code, 0, "{stdout}");
+    assert!(stdout.contains("the newest checkpoint that is whole is 8"), "{stdout}");
+    // The attempt that owns the log may be running: what it does not need is its own affair.
+    let (_, stdout, _) = checkpoints("gc", dir.path(), &["--retain", "1"]);
+    assert!(stdout.contains("0 objects") && stdout.contains("nothing of attempt 6 is touched"), "{stdout}");
+}
+
+#[test]
+fn gc_of_a_job_that_has_recorded_nothing_since_its_start_keeps_all_that_is_recorded() {
+    let dir = tempfile::tempdir().expect("a directory");
+    block_on(async {
+        let mut job = SampleJob::good(storage(&dir)).await;
+        job.start(Some(CheckpointId(2))).await;
+    })
+    .expect("a runtime");
+    let (code, stdout, _) = checkpoints("gc", dir.path(), &["--retain", "1"]);
+    assert_eq!(code, 0);
+    assert!(stdout.contains("0 objects"), "{stdout}");
+    let (code, _, stderr) = checkpoints("gc", dir.path(), &["--retain", "0"]);
+    assert_eq!(code, 2, "{stderr}");
+}
+
+#[test]
+fn diff_says_which_entries_were_added_removed_and_changed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    block_on(async {
+        let mut job = StatefulJob::new(SampleJob::new(storage(&dir))).await;
+        let mut random = Random::new(5);
+        (0..200).for_each(|_| job.change(&mut random, 30));
+        let first = job.checkpoint(None).await;
+        job.put_alarm(7_777, 5);
+        job.checkpoint(Some(first)).await;
+    })
+    .expect("a runtime");
+    let place = dir.path().display().to_string();
+    let (one, two) = (format!("{place}@1"), "@2");
+    let run = |arguments: &[&str]| {
+        let output = flott(arguments);
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, stdout, stderr) = run(&["checkpoints", "diff", &one, two, "--keys"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.starts_with("+ count/alarms 7777 timer at 5 ms\n"), "{stdout}");
+    let (code, back, _) = run(&["checkpoints", "diff", two, &one, "--keys"]);
+    assert_eq!((code, back.as_str()), (Some(2), ""), "the first of the two needs a directory");
+    let (_, stdout, _) = run(&["checkpoints", "diff", &format!("{place}@2"), &one, "--keys", "--json"]);
+    let lines = json_lines(&stdout);
+    assert_eq!(
+        (&lines[0]["change"], &lines[0]["key"], &lines[0]["time_ms"]),
+        (&"removed".into(), &7_777.into(), &5.into())
+    );
+    assert_eq!(lines.len(), 5, "one entry and four states: {stdout}");
+    assert!(lines[2..].iter().all(|state| state["changed"] == 0 && state["before"] == state["after"]), "{stdout}");
+    let (code, _, stderr) = run(&["checkpoints", "diff", &one, two, "--operator", "none"]);
+    assert_eq!(code, Some(2), "{stderr}");
 }

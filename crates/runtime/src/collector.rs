@@ -7,8 +7,11 @@
 //! with a reason, for a user should know. One run at a time; a run that fails is simply over, for the next one looks anew.
 //! It never delays a checkpoint, touches nothing of attempts above its own, and stops for good once it is fenced.
 
+mod beside;
 mod plan;
 mod run;
+
+pub use beside::{Sweep, collect_beside};
 
 use crate::history::{HistoryKey, Seen};
 use crate::io::{StorageReply, StorageRequest, Ticket};
@@ -43,6 +46,8 @@ pub struct Collector {
 #[derive(Debug)]
 struct Memory {
     attempt: AttemptId,
+    /// The newest attempt whose objects may be deleted.
+    reach: AttemptId,
     entries: LiteMap<Slot, LogEntry>,
     /// By slot; `Err` says why the manifest cannot be read.
     recorded: LiteMap<Slot, (Recorded, Result<(), Unreadable>)>,
@@ -90,11 +95,23 @@ impl Collector {
     /// The collector of an attempt that has won its Start. Its tickets are `first_ticket` and above.
     #[must_use]
     pub fn new(attempt: AttemptId, first_ticket: u64) -> Collector {
+        Collector::reaching(attempt, attempt, first_ticket)
+    }
+
+    /// A collector that is not the attempt's own, for a tool: it deletes only objects of attempts below that one, which owns the
+    /// log and may be running (G2).
+    #[must_use]
+    pub fn beside(attempt: AttemptId, first_ticket: u64) -> Collector {
+        Collector::reaching(attempt, AttemptId(attempt.0.saturating_sub(1)), first_ticket)
+    }
+
+    fn reaching(attempt: AttemptId, reach: AttemptId, first_ticket: u64) -> Collector {
         Collector {
             first_ticket,
             next_ticket: first_ticket,
             memory: Memory {
                 attempt,
+                reach,
                 entries: LiteMap::new_vec(),
                 recorded: LiteMap::new_vec(),
                 dubious_pins: LiteMap::new_vec(),

@@ -9,6 +9,7 @@ pub mod attempt;
 pub mod collector;
 pub mod connector;
 pub mod control;
+pub mod convert;
 pub mod envelope;
 pub mod error;
 pub mod heartbeat;
@@ -35,6 +36,7 @@ pub mod segment;
 pub mod sink;
 pub mod source;
 pub mod state;
+pub mod state_reader;
 pub mod subtask;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -92,12 +92,8 @@ pub async fn copy(from: &impl Serve, to: &impl Serve, id: CheckpointId) -> Resul
 /// # Errors
 /// `Refused` if there is none, `Unusable` if it is damaged or of a newer version.
 pub async fn find(storage: &impl Serve, location: &str, claim: bool) -> Result<(Elsewhere, Manifest)> {
-    let entry = match read(storage, layout::SAVEPOINT).await? {
-        Some(bytes) => match LogEntry::decode(&bytes) {
-            Ok(LogEntry::Checkpoint(entry)) => entry,
-            Ok(LogEntry::Start(_)) => return Err(damaged(location, layout::SAVEPOINT, "it is no checkpoint")),
-            Err(error) => return Err(damaged(location, layout::SAVEPOINT, &error.to_string())),
-        },
+    let entry = match savepoint_entry(storage, location).await? {
+        Some(entry) => entry,
         None => newest(storage, location).await?,
     };
     let path = layout::manifest(entry.id, entry.attempt);
@@ -113,6 +109,16 @@ pub async fn find(storage: &impl Serve, location: &str, claim: bool) -> Result<(
     let CheckpointEntry { id, attempt, checksum, .. } = entry;
     let savepoint = Savepoint { location: location.to_owned(), id, attempt, checksum, claim };
     Ok((Elsewhere { savepoint, incarnation }, manifest))
+}
+
+/// What makes a directory a savepoint's.
+async fn savepoint_entry(storage: &impl Serve, location: &str) -> Result<Option<CheckpointEntry>> {
+    match read(storage, layout::SAVEPOINT).await?.map(|bytes| LogEntry::decode(&bytes)) {
+        None => Ok(None),
+        Some(Ok(LogEntry::Checkpoint(entry))) => Ok(Some(entry)),
+        Some(Ok(LogEntry::Start(_))) => Err(damaged(location, layout::SAVEPOINT, "it is no checkpoint")),
+        Some(Err(error)) => Err(damaged(location, layout::SAVEPOINT, &error.to_string())),
+    }
 }
 
 /// The newest checkpoint of a job's directory.
@@ -160,6 +166,22 @@ pub async fn what_the_log_says(
 /// # Errors
 /// `Unusable`, naming what is missing or damaged.
 pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
+    let manifests = manifests(storage, top).await?;
+    for manifest in &manifests {
+        for (path, blob) in manifest.blobs() {
+            read_blob(storage, None::<&StorageServer>, path, blob)
+                .await
+                .map_err(|error| error.at_checkpoint(manifest.id))?;
+        }
+    }
+    Ok(manifests)
+}
+
+/// Reads the manifests of a checkpoint and of all that it builds on, the newest first.
+///
+/// # Errors
+/// `Unusable`, naming what is missing or damaged.
+pub async fn manifests(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
     let (mut manifests, mut next) = (Vec::new(), Some(top));
     while let Some(entry) = next {
         let path = entry.path();
@@ -169,11 +191,6 @@ pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Mani
             return Err(unusable("is damaged: its checksum is not the one that was recorded"));
         }
         let manifest = Manifest::decode(&path, &bytes)?;
-        for (path, blob) in manifest.blobs() {
-            read_blob(storage, None::<&StorageServer>, path, blob)
-                .await
-                .map_err(|error| error.at_checkpoint(entry.id))?;
-        }
         // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
         next = manifest.base;
         manifests.push(manifest);
@@ -181,17 +198,55 @@ pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Mani
     Ok(manifests)
 }
 
+/// The entry of a checkpoint in a directory, of the newest one if none is named; and whether the directory is a savepoint's.
+///
+/// # Errors
+/// `Refused` if there is none, `Unusable` if the log is damaged.
+pub async fn recorded(
+    storage: &impl Serve,
+    location: &str,
+    id: Option<CheckpointId>,
+) -> Result<(CheckpointEntry, bool)> {
+    let none = |id| {
+        Error::refused(format!("there is no checkpoint {id} in {location}"))
+            .hint("`flott checkpoints list` shows those that there are")
+    };
+    match (savepoint_entry(storage, location).await?, id) {
+        (Some(entry), Some(id)) if entry.id != id => Err(none(id)),
+        (Some(entry), _) => Ok((entry, true)),
+        (None, None) => newest(storage, location).await.map(|entry| (entry, false)),
+        (None, Some(id)) => match look_for(storage, id).await? {
+            Some(entry) => Ok((entry, false)),
+            None => Err(none(id)),
+        },
+    }
+}
+
+/// Whether the log still has an entry.
+///
+/// # Errors
+/// If it cannot be read.
+pub async fn is_recorded(storage: &impl Serve, entry: &CheckpointEntry) -> Result<bool> {
+    let found = log_entry(storage, entry.slot).await?;
+    Ok(matches!(found, Some(Ok(LogEntry::Checkpoint(found))) if found == *entry))
+}
+
 async fn entry_of(storage: &impl Serve, id: CheckpointId) -> Result<CheckpointEntry> {
+    let found = look_for(storage, id).await?;
+    found.ok_or_else(|| Error::failed(format!("checkpoint {id} is not in the log any more")))
+}
+
+async fn look_for(storage: &impl Serve, id: CheckpointId) -> Result<Option<CheckpointEntry>> {
     for slot in slots(storage).await?.into_iter().rev() {
         match log_entry(storage, slot).await? {
-            Some(Ok(LogEntry::Checkpoint(entry))) if entry.id == id => return Ok(entry),
+            Some(Ok(LogEntry::Checkpoint(entry))) if entry.id == id => return Ok(Some(entry)),
             _ => {}
         }
     }
-    Err(Error::failed(format!("checkpoint {id} is not in the log any more")))
+    Ok(None)
 }
 
-async fn slots(storage: &impl Serve) -> Result<Vec<Slot>> {
+pub(crate) async fn slots(storage: &impl Serve) -> Result<Vec<Slot>> {
     match storage.serve(StorageRequest::List { prefix: layout::LOG.to_owned() }).await {
         StorageReply::Listed(objects) => {
             let mut slots = layout::slots(&objects);
@@ -202,7 +257,7 @@ async fn slots(storage: &impl Serve) -> Result<Vec<Slot>> {
     }
 }
 
-async fn log_entry(storage: &impl Serve, slot: Slot) -> Result<Option<Result<LogEntry, String>>> {
+pub(crate) async fn log_entry(storage: &impl Serve, slot: Slot) -> Result<Option<Result<LogEntry, String>>> {
     let bytes = read(storage, &layout::slot(slot)).await?;
     Ok(bytes.map(|bytes| LogEntry::read(slot, &bytes).map_err(|error| error.to_string())))
 }
@@ -251,7 +306,7 @@ async fn read_blob<F: Serve, T: Serve>(from: &F, to: Option<&T>, path: &str, blo
 }
 
 /// Nobody else writes here: what exists is what an unknown outcome wrote.
-async fn create(to: &impl Serve, path: &str, bytes: Bytes) -> Result<()> {
+pub(crate) async fn create(to: &impl Serve, path: &str, bytes: Bytes) -> Result<()> {
     let reply = to.serve(StorageRequest::Create { path: path.to_owned(), bytes: bytes.clone() }).await;
     match reply {
         StorageReply::Created => Ok(()),
@@ -269,14 +324,14 @@ async fn read(storage: &impl Serve, path: &str) -> Result<Option<Bytes>> {
     }
 }
 
-fn done(reply: StorageReply) -> Result<()> {
+pub(crate) fn done(reply: StorageReply) -> Result<()> {
     match reply {
         StorageReply::Done => Ok(()),
         other => Err(Error::failed(why(other))),
     }
 }
 
-fn why(reply: StorageReply) -> String {
+pub(crate) fn why(reply: StorageReply) -> String {
     match reply {
         StorageReply::Failed(text) | StorageReply::Unknown(text) | StorageReply::Obstructed(text) => text,
         other => format!("the storage answers {other:?}"),

@@ -14,6 +14,7 @@ pub mod sample_job;
 pub mod sink_suite;
 pub mod source_suite;
 pub mod state_suite;
+pub mod stateful_job;
 pub mod storage_suite;
 
 pub use crash_point::CrashPoint;

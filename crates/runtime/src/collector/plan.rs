@@ -106,6 +106,7 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
         // Of the own attempt, what is newer than the newest checkpoint recorded then may be recorded by now.
         let is_over = attempt < in_use.attempt || (attempt == in_use.attempt && own.is_some_and(|own| id < own));
         is_over
+            && attempt <= memory.reach
             && match owners.get(&id) {
                 Some(owner) => *owner != attempt,
                 None => !retention.needed.contains(&id) && !held.holds(id),

@@ -230,7 +230,7 @@ impl Run {
             Phase::ReadingManifests => {
                 let mut garbage = plan::sort(&self.sight, memory, &self.in_use);
                 self.failed = garbage.held.take();
-                let mut collection = Collection::new(&garbage.retention, memory.attempt, garbage.highest);
+                let mut collection = Collection::new(&garbage.retention, memory.reach, garbage.highest);
                 let action = collection.begin();
                 self.phase = Phase::Checkpoints(Box::new(garbage), collection, action);
                 self.obey(action);
@@ -324,7 +324,7 @@ impl Run {
         let listed: BTreeSet<HistoryKey> = self.history.iter().copied().collect();
         memory.history.retain(|key, _| listed.contains(key));
         let expired = history::expired(listed, &memory.history, self.now.millis());
-        let ours = |key: &HistoryKey| key.1 <= memory.attempt;
+        let ours = |key: &HistoryKey| key.1 <= memory.reach;
         if expired.read.iter().any(ours) {
             self.queue.extend(expired.read.into_iter().filter(ours).map(Ask::OldEntry));
             self.phase = Phase::ReadingHistory;

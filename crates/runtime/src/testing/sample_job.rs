@@ -26,7 +26,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// How many workers, and so segments per checkpoint.
 pub const WORKERS: u16 = 2;
 
-const INCARNATION: Incarnation = Incarnation { id: 0xf107, key_seed: 0x5eed, key_groups: 128 };
+pub(crate) const INCARNATION: Incarnation = Incarnation { id: 0xf107, key_seed: 0x5eed, key_groups: 128 };
 
 /// A job's directory that grows.
 #[derive(Debug)]
