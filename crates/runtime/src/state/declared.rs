@@ -10,11 +10,14 @@ pub(super) struct Declared {
     pub(super) kind: StateKind,
     key_shape: Shape,
     value_shape: Shape,
+    /// Of the values in the checkpoint that was restored.
+    pub(super) restored_value: Shape,
 }
 
 impl Declared {
     pub(super) fn new(name: Arc<StateName>, kind: StateKind) -> Declared {
-        Declared { name, kind, key_shape: Shape::Unknown, value_shape: Shape::Unknown }
+        let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
+        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown }
     }
 
     pub(super) fn declaration(&self) -> Declaration {
@@ -29,6 +32,7 @@ impl Declared {
             return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
         }
         self.value_shape.merge(stored.value_shape.clone());
+        self.restored_value.merge(stored.value_shape.clone());
         self.check_shape(stored.key_shape.clone())
     }
 

@@ -189,7 +189,7 @@ impl<V: crate::state::Value> State for List<V> {
     }
 
     fn at<'a, K: Key>(open: &'a mut AnyList<K, V>, hash: u64, key: &'a K, _: Time) -> ListRef<'a, K, V> {
-        ListRef { state: open, hash, key }
+        ListRef::new(open, hash, key)
     }
 }
 
@@ -198,6 +198,12 @@ pub struct ListRef<'a, K, V> {
     state: &'a mut AnyList<K, V>,
     hash: u64,
     key: &'a K,
+}
+
+impl<'a, K, V> ListRef<'a, K, V> {
+    pub(super) fn new(state: &'a mut AnyList<K, V>, hash: u64, key: &'a K) -> ListRef<'a, K, V> {
+        ListRef { state, hash, key }
+    }
 }
 
 impl<K: Key, V: crate::state::Value> ListRef<'_, K, V> {

@@ -99,7 +99,7 @@ impl<'a, B: StateBackend> World<'a, B> {
             let accounts = backend.value(ValueDeclaration { name: name("accounts") }).expect("a new name");
             let timers = backend.timers(TimerDeclaration { name: name("timers") }).expect("a new name");
             let baskets = backend.map(MapDeclaration { name: name("baskets"), copies: false }).expect("a new name");
-            let diaries = backend.list(ListDeclaration { name: name("diaries") }).expect("a new name");
+            let diaries = backend.list(ListDeclaration { name: name("diaries"), split: false }).expect("a new name");
             Worker { backend, space, accounts, timers, baskets, diaries }
         };
         (0..count).map(make).collect()
