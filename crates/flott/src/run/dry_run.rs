@@ -146,6 +146,9 @@ fn context(job: &str, sink: &str, after: CheckpointId) -> SinkContext {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 impl Found {
     fn newest(&self) -> &Manifest {
         self.manifests.first().expect("it was looked at")

@@ -17,7 +17,7 @@ pub use cases::{
     user_keys_must_be_hashable, values_keep_what_was_put,
 };
 pub use kinds::{
-    a_look_decodes_everything_and_keeps_nothing, chain_and_full_part_have_one_canonical_dump, copies_are_those_of_the_first_worker,
+    a_failed_checkpoint_leaves_its_base_usable, a_look_decodes_everything_and_keeps_nothing, chain_and_full_part_have_one_canonical_dump, copies_are_those_of_the_first_worker,
     fields_may_come_go_and_be_renamed, other_types_are_refused_with_key_and_types, split_lists_are_dealt_out_whole_and_in_order,
     what_is_uploaded_is_the_state_at_the_cut,
 };
@@ -37,7 +37,7 @@ macro_rules! state_suite {
             split_lists_are_dealt_out_whole_and_in_order, copies_are_those_of_the_first_worker,
             chain_and_full_part_have_one_canonical_dump, what_is_uploaded_is_the_state_at_the_cut,
             fields_may_come_go_and_be_renamed, other_types_are_refused_with_key_and_types,
-            a_look_decodes_everything_and_keeps_nothing, random_schedules);
+            a_look_decodes_everything_and_keeps_nothing, a_failed_checkpoint_leaves_its_base_usable, random_schedules);
     };
     (@tests $module:ident, $make:expr, $($case:ident),*) => {
         mod $module {

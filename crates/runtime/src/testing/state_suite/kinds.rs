@@ -380,3 +380,30 @@ enum Mixed {
     Number(u64),
     Text(String),
 }
+
+/// A checkpoint that failed after a part of it was written leaves its base usable: the next one builds on it and restores whole.
+pub fn a_failed_checkpoint_leaves_its_base_usable<B: StateBackend>(make: &dyn Fn(KeySpace) -> B) {
+    let mut worker = All::new(make, 1, 0);
+    start(&worker.backend, None);
+    worker.churn(1);
+    let first = worker.take(1, None, Kind::Checkpoint);
+    worker.backend.tables().iter().for_each(|table| table.borrow_mut().completed(CheckpointId(1)));
+    worker.churn(2);
+    // One is written whole and never completed, one is given up under its scan.
+    worker.take(2, Some(1), Kind::Checkpoint);
+    worker.churn(3);
+    let mut torn = Snapshot::cut(&worker.backend, 3, Some(1), Kind::Checkpoint);
+    torn.scan(&worker.backend, 5).expect("all entries can be serialized");
+    worker.backend.tables().iter().for_each(|table| {
+        table.borrow_mut().abort(CheckpointId(2));
+        table.borrow_mut().abort(CheckpointId(3));
+    });
+    worker.churn(4);
+    let next = worker.take(4, Some(1), Kind::Checkpoint);
+    assert!(footer(&next).states.iter().any(|section| section.base == Some(CheckpointId(1))), "no increment at all");
+    let full = worker.take(5, None, Kind::Savepoint);
+    let restored = All::new(make, 1, 0);
+    restore(&restored.backend, &[vec![first], vec![next]], &restored.space.owned).expect("the same types");
+    start(&restored.backend, None);
+    assert!(dump(&restored.take(1, None, Kind::Savepoint)) == dump(&full));
+}
