@@ -37,34 +37,37 @@ impl Place {
             Map::<u64, u64>::named("by digit"),
             List::<u64>::named("all"),
         );
-        job.source("numbers", MemorySource::with_splits(vec![(0..NUMBERS / 2).collect(), (NUMBERS / 2..NUMBERS).collect()]))
-            .throttle(rate)
-            .process_with_list(
-                "wait",
-                SplitList::<u64>::named("waiting"),
-                |mut waiting, n, out| {
-                    waiting.push(n);
-                    if waiting.len() >= 9 {
-                        waiting.take().into_iter().for_each(|n| out.emit(n));
-                    }
-                    Ok(())
-                },
-                |waiting, out| {
-                    waiting.to_vec().into_iter().for_each(|n| out.emit(n));
-                    Ok(())
-                },
-            )
-            .key_by(|n| n % KEYS)
-            .process("sum", state, |(mut sum, mut greatest, mut digits, mut all), n, out| {
-                greatest.add(n);
-                digits.update(n % 10, || 0, |count| *count += 1);
-                all.push(n);
-                let sum = sum.update(|| 0, |sum| (*sum += n, *sum).1);
-                let counted: u64 = digits.entries().iter().map(|(_, count)| count).sum();
-                out.emit((*out.key, all.len() as u64, sum, greatest.get(), counted));
+        job.source(
+            "numbers",
+            MemorySource::with_splits(vec![(0..NUMBERS / 2).collect(), (NUMBERS / 2..NUMBERS).collect()]),
+        )
+        .throttle(rate)
+        .process_with_list(
+            "wait",
+            SplitList::<u64>::named("waiting"),
+            |mut waiting, n, out| {
+                waiting.push(n);
+                if waiting.len() >= 9 {
+                    waiting.take().into_iter().for_each(|n| out.emit(n));
+                }
                 Ok(())
-            })
-            .sink("out", FileSink::csv(self.path(out)).header(["key", "count", "sum", "greatest", "counted"]));
+            },
+            |waiting, out| {
+                waiting.to_vec().into_iter().for_each(|n| out.emit(n));
+                Ok(())
+            },
+        )
+        .key_by(|n| n % KEYS)
+        .process("sum", state, |(mut sum, mut greatest, mut digits, mut all), n, out| {
+            greatest.add(n);
+            digits.update(n % 10, || 0, |count| *count += 1);
+            all.push(n);
+            let sum = sum.update(|| 0, |sum| (*sum += n, *sum).1);
+            let counted: u64 = digits.entries().iter().map(|(_, count)| count).sum();
+            out.emit((*out.key, all.len() as u64, sum, greatest.get(), counted));
+            Ok(())
+        })
+        .sink("out", FileSink::csv(self.path(out)).header(["key", "count", "sum", "greatest", "counted"]));
         job
     }
 

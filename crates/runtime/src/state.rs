@@ -228,8 +228,8 @@ pub trait MapState<K: Key, M: Key, V: Value> {
     /// As [`MapState::read`].
     fn remove(&mut self, hash: u64, key: &K, field: &M) -> Result<Option<V>, StateError>;
 
-    /// Shows all entries of a key, in an order that a restore does not change and that means nothing. `look` must not use
-    /// this state.
+    /// Shows all entries of a key, in an order that means nothing, and that a restore does not change unless it is one into another
+    /// backend. `look` must not use this state.
     ///
     /// # Errors
     /// As [`MapState::read`].

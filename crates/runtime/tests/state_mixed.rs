@@ -20,4 +20,4 @@ fn make(space: KeySpace) -> AnyBackend {
     }
 }
 
-flott_runtime::state_suite!(mixed, super::make);
+flott_runtime::state_suite!(mixed mixed, super::make);

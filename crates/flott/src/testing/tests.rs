@@ -9,9 +9,9 @@ mod commutative;
 mod evolution;
 mod expiring;
 mod folding;
-mod split_lists;
 mod rescale;
 mod sides;
+mod split_lists;
 mod timers;
 mod two_inputs;
 

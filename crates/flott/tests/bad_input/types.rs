@@ -45,14 +45,16 @@ fn state_of_another_kind_and_a_key_of_another_type_are_refused_by_name() {
     let out = || FileSink::lines(place.path("out"));
     let kind = other(Job::new("sales"));
     let sum = Reducing::<u64>::named("fold", |sum: &mut u64, n| *sum += n);
-    let process = kind.source("sales", source()).key_by(|sale| sale.shop.clone()).process("total", sum, |_, sale, out| {
-        out.emit(sale.shop);
-        Ok(())
-    });
+    let process =
+        kind.source("sales", source()).key_by(|sale| sale.shop.clone()).process("total", sum, |_, sale, out| {
+            out.emit(sale.shop);
+            Ok(())
+        });
     process.sink("out", out());
     assert_says(&error(&kind), ErrorKind::Unusable, &["kind", "`fold`", "`total`", "`value`", "`reducing`"]);
     let key = other(Job::new("sales"));
-    let total = key.source("sales", source()).key_by(|sale| sale.amount).fold("total", 0u64, |sum, sale| *sum += sale.amount);
+    let total =
+        key.source("sales", source()).key_by(|sale| sale.amount).fold("total", 0u64, |sum, sale| *sum += sale.amount);
     total.map(|(shop, _)| shop.to_string()).sink("out", out());
     assert_says(&error(&key), ErrorKind::Unusable, &["key type", "`fold`", "`total`", "string", "u64"]);
 }

@@ -199,13 +199,7 @@ pub(crate) struct EntryReader<'a> {
 
 impl<'a> EntryReader<'a> {
     pub(crate) fn new(entries: &'a [u8], name: &'a StateName, group: KeyGroup) -> Self {
-        Self {
-            source: rmp_serde::Deserializer::new(entries),
-            entries,
-            left: entries.len(),
-            name,
-            group,
-        }
+        Self { source: rmp_serde::Deserializer::new(entries), entries, left: entries.len(), name, group }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -220,8 +214,13 @@ impl<'a> EntryReader<'a> {
     /// The value that begins at a place, as JSON, whatever its type is.
     pub(crate) fn shown(&self, place: usize) -> String {
         let value = self.entries.get(place..).map(rmp_serde::from_slice::<serde_json::Value>);
-        let text = value.and_then(Result::ok).map_or_else(|| "(one that cannot be shown)".to_owned(), |v| v.to_string());
-        if text.chars().count() > LONGEST_SHOWN { text.chars().take(LONGEST_SHOWN).chain(['…']).collect() } else { text }
+        let text =
+            value.and_then(Result::ok).map_or_else(|| "(one that cannot be shown)".to_owned(), |v| v.to_string());
+        if text.chars().count() > LONGEST_SHOWN {
+            text.chars().take(LONGEST_SHOWN).chain(['…']).collect()
+        } else {
+            text
+        }
     }
 
     pub(crate) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StateError> {

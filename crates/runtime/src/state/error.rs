@@ -74,10 +74,9 @@ impl fmt::Display for StateError {
             Self::Duplicate(name) => write!(f, "state {name} is declared twice; give each state of an operator a name"),
             Self::Key(name, error) => write!(f, "state {name}: {error}"),
             Self::Encode(name, error) => write!(f, "state {name}: an entry cannot be serialized: {error}"),
-            Self::Decode(name, group, error) => write!(
-                f,
-                "state {name}, key group {group}: a stored entry cannot be decoded: {error}"
-            ),
+            Self::Decode(name, group, error) => {
+                write!(f, "state {name}, key group {group}: a stored entry cannot be decoded: {error}")
+            }
             Self::Misfit(misfit) => {
                 let Misfit { name, group, key, stored, declared, cause } = &**misfit;
                 write!(

@@ -4,9 +4,9 @@
 //! was: the scan finds that part of it where it is. An increment holds only what was appended after its base.
 
 use super::entries::{EntryFormat, EntryReader, write_value};
-use super::split::{Foreign, skim_element};
 use super::face::KeyedTable;
 use super::heap::Snapshots;
+use super::split::{Foreign, skim_element};
 use super::versioned::{Cut, Epoch, Place, TableKey};
 use super::{ListState, Share, SharedTable, StateError, StateKind, StateName, Value};
 use crate::key::{Key, KeySpace, Shape};

@@ -23,8 +23,8 @@ use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKE
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
 use in_flight::InFlight;
-use rescale::{Wanted, Writers};
 use litemap::LiteMap;
+use rescale::{Wanted, Writers};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;

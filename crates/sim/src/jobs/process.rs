@@ -7,8 +7,9 @@ use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::pre_aggregate::PreAggregate;
 use flott_runtime::operator::process::{
-    Aggregating, AggregatingRef, BoxError, BroadcastProcess, Core, ExpiringRef, ExpiringValue, Firing, List, ListProcess,
-    ListRef, Map, MapRef, Out, Process, SplitList, State, TimedProcess, TimerOut, TwoProcess, Value, ValueRef,
+    Aggregating, AggregatingRef, BoxError, BroadcastProcess, Core, ExpiringRef, ExpiringValue, Firing, List,
+    ListProcess, ListRef, Map, MapRef, Out, Process, SplitList, State, TimedProcess, TimerOut, TwoProcess, Value,
+    ValueRef,
 };
 use flott_runtime::operator::side::{SideOutput, Sides};
 use flott_runtime::operator::two_inputs::TwoHeads;
@@ -131,7 +132,11 @@ pub fn folds(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> R
     let job = Arc::clone(job);
     let f = user::<StreamKey, Aggregating<Row, Tally, Tally>, _>(
         move |mut tally: AggregatingRef<'_, StreamKey, Row, Tally, Tally>, row, out| {
-            if job.deletes(&row) { tally.clear() } else { tally.add(row.clone()) }
+            if job.deletes(&row) {
+                tally.clear()
+            } else {
+                tally.add(row.clone())
+            }
             let Tally { count, chain } = tally.get().unwrap_or_default();
             out.emit(Row { count, chain, ..row });
             Ok(())

@@ -3,7 +3,6 @@
 use super::*;
 use crate::prelude::*;
 use crate::{Ended, ErrorKind, State};
-use flott_runtime::connector::MemoryWriter;
 use flott_runtime::sink::{Committer, Sink};
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +16,9 @@ struct Guarded {
 }
 
 impl Sink<u64> for Guarded {
-    type Writer = MemoryWriter<u64>;
+    type Writer = <MemorySink<u64> as Sink<u64>>::Writer;
 
-    fn open(&self, cx: &SinkContext) -> Result<MemoryWriter<u64>> {
+    fn open(&self, cx: &SinkContext) -> Result<Self::Writer> {
         assert!(self.may_open, "a sink was opened");
         self.sink.open(cx)
     }

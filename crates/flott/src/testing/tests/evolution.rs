@@ -64,7 +64,10 @@ macro_rules! version {
                     // All kinds say the same of the key.
                     let entries = by_digit.entries();
                     assert_eq!(entries.iter().map(|(_, kept)| (kept.count, kept.$sum)).fold((0, 0), add), (count, sum));
-                    assert_eq!(all.read(|all| all.iter().map(|kept| (kept.count, kept.$sum)).fold((0, 0), add)), (count, sum));
+                    assert_eq!(
+                        all.read(|all| all.iter().map(|kept| (kept.count, kept.$sum)).fold((0, 0), add)),
+                        (count, sum)
+                    );
                     assert_eq!(folded.get(), Some(count));
                     out.emit((*out.key, count, sum));
                     Ok(())

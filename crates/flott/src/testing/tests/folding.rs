@@ -53,7 +53,11 @@ fn expected() -> Vec<Row> {
     let mut kept: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
     let row = |n| {
         let kept = kept.entry(n % KEYS).or_default();
-        if n / KEYS % 50 == 49 { kept.clear() } else { kept.push(value_of(n)) }
+        if n / KEYS % 50 == 49 {
+            kept.clear()
+        } else {
+            kept.push(value_of(n))
+        }
         let mean = kept.iter().sum::<u64>().checked_div(kept.len() as u64);
         (n % KEYS, n, kept.iter().max().copied(), mean)
     };

@@ -74,9 +74,8 @@ fn what_one_worker_gathered_stays_in_order_when_it_is_dealt_out() {
         let test = Test::new(&job).seed(seed).workers(1).interval(Duration::from_millis(3));
         let tested = test.crash(Crash::AfterCheckpoint(2)).workers_after_crash(3).run().unwrap();
         assert_eq!(tested.crashes, 1);
-        let in_order = |batch: &Vec<u64>| {
-            (0..SPLITS).all(|split| batch.iter().filter(|n| *n % SPLITS == split).is_sorted())
-        };
+        let in_order =
+            |batch: &Vec<u64>| (0..SPLITS).all(|split| batch.iter().filter(|n| *n % SPLITS == split).is_sorted());
         assert!(out.committed().iter().all(in_order), "seed {seed}: {:?}", out.committed());
     }
 }
@@ -100,7 +99,11 @@ fn a_stream_without_a_key_has_side_outputs_too() {
         SplitList::<u64>::named("seen"),
         |mut seen, n, out| {
             seen.push(n);
-            if n % 2 == 0 { out.emit(n) } else { out.emit_to(ODD, n) }
+            if n % 2 == 0 {
+                out.emit(n)
+            } else {
+                out.emit_to(ODD, n)
+            }
             Ok(())
         },
         |seen, out| {

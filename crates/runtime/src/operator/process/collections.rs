@@ -132,8 +132,8 @@ impl<K: Key, M: Key, V: crate::state::Value> MapRef<'_, K, M, V> {
         self.state.settle(removed)
     }
 
-    /// Shows all entries of this key, in an order that a restore does not change and that means nothing. `look` must not
-    /// use this state otherwise.
+    /// Shows all entries of this key, in an order that means nothing, and that a restore does not change unless it is one into
+    /// another backend. `look` must not use this state otherwise.
     pub fn for_each(&self, look: impl FnMut(&M, &V)) {
         self.state.settle(self.state.for_each(self.hash, self.key, look));
     }

@@ -224,7 +224,9 @@ impl Rows {
         let Some((group, identity)) = entry.split_first_chunk::<2>() else { return Ok(0) };
         let group = u16::from_be_bytes(*group);
         let pieces = match self.declared.kind {
-            StateKind::List | StateKind::SplitList => self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?,
+            StateKind::List | StateKind::SplitList => {
+                self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?
+            }
             _ => vec![(identity.to_vec(), row.content.clone())],
         };
         let Some(open) = self.open.get_mut(index) else { return Ok(0) };

@@ -357,7 +357,11 @@ impl<'a, B: StateBackend> World<'a, B> {
         let own_lists: usize = queues.iter().map(Vec::len).sum();
         assert_eq!(sizes, [accounts.len(), timers.len(), baskets.len(), lists, own_lists]);
         for (Worker { queue, own: (hash, key), .. }, expected) in self.workers.iter().zip(queues) {
-            assert_eq!(queue.read(*hash, key, |items| items == expected), Ok(true), "a split list was dealt out wrongly");
+            assert_eq!(
+                queue.read(*hash, key, |items| items == expected),
+                Ok(true),
+                "a split list was dealt out wrongly"
+            );
         }
         for (key, account) in self.model.accounts.clone() {
             let hash = hash_key(self.seed, &key).expect("a key");
