@@ -32,7 +32,8 @@ pub use flott_runtime::error::{Error, ErrorKind, Result};
 pub use flott_runtime::history::Phases;
 pub use flott_runtime::operator::part::DeadLetter;
 pub use flott_runtime::operator::process::{
-    BoxError, ExpiringRef, ExpiringValue, List, ListRef, Map, MapRef, Out, State, TimerOut, Value, ValueRef,
+    Aggregating, AggregatingRef, BoxError, ExpiringRef, ExpiringValue, List, ListRef, Map, MapRef, Out, Reducing,
+    ReducingRef, SplitList, State, TimerOut, Value, ValueRef,
 };
 pub use flott_runtime::operator::side::SideOutput;
 pub use flott_runtime::operator::try_map::OnError;

@@ -2,6 +2,6 @@
 
 pub use crate::connector::{FileSink, FileSource, Generator, MemorySink, MemorySource, SocketSource, print};
 pub use crate::{
-    Connected, DeadLetter, Error, Job, Keyed, List, Map, OnError, Out, Result, SideOutput, Stream, Time, TimerOut,
-    Value,
+    Aggregating, Connected, DeadLetter, Error, Job, Keyed, List, Map, OnError, Out, Reducing, Result, SideOutput,
+    SplitList, Stream, Time, TimerOut, Value,
 };

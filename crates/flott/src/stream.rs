@@ -3,6 +3,7 @@
 use crate::graph::{MakeNext, Output};
 use crate::job::Job;
 use crate::keyed::Keyed;
+use crate::sides::SideOutputs;
 use flott_runtime::heartbeat::Mark;
 use flott_runtime::key::Key;
 use flott_runtime::operator::filter::Filter;
@@ -10,6 +11,7 @@ use flott_runtime::operator::flat_map::FlatMap;
 use flott_runtime::operator::inspect::Inspect;
 use flott_runtime::operator::map::Map;
 use flott_runtime::operator::part::{DeadLetter, Part};
+use flott_runtime::operator::process::{BoxError, ListProcess, ListRef, Out, SplitList};
 use flott_runtime::operator::side::SideOutput;
 use flott_runtime::operator::throttle::{Bucket, Throttle};
 use flott_runtime::operator::try_map::{OnError, Skipped, TryMap};
@@ -17,6 +19,7 @@ use flott_runtime::operator::{Next, Operator};
 use flott_runtime::plan::{Partitioning, Role};
 use flott_runtime::record::Record;
 use flott_runtime::sink::Sink;
+use flott_runtime::state::Value;
 use flott_runtime::subtask::Partitioner;
 use std::fmt::Display;
 use std::sync::Arc;
@@ -195,6 +198,56 @@ impl<T: Clone + Send + 'static> Stream<T> {
         }
         let bucket = Arc::new(Bucket::per_second(records_per_second));
         self.then("throttle", move |_, _, next| Throttle::new(Arc::clone(&bucket), next))
+    }
+
+    /// User code with a list that each worker has for itself (Flink's operator state, split): `on_record` gets the worker's list,
+    /// a record and a place for its output, `on_end` the list and that place when no record follows. After `on_end` the list is
+    /// empty, whatever it left there. For state by key see [`Keyed::process`].
+    ///
+    /// The list is in every checkpoint. On another number of workers its elements are dealt out anew, so let it not matter
+    /// which worker has an element.
+    ///
+    /// ```
+    /// # use flott::prelude::*;
+    /// # fn pairs(numbers: Stream<u64>) -> Stream<Vec<u64>> {
+    /// numbers.process_with_list(
+    ///     "batches",
+    ///     SplitList::<u64>::named("waiting"),
+    ///     |mut waiting, number, out| {
+    ///         waiting.push(number);
+    ///         if waiting.len() == 100 {
+    ///             out.emit(waiting.take());
+    ///         }
+    ///         Ok(())
+    ///     },
+    ///     |mut waiting, out| {
+    ///         out.emit(waiting.take());
+    ///         Ok(())
+    ///     },
+    /// )
+    /// # }
+    /// ```
+    pub fn process_with_list<V: Value, U: Clone + Send + 'static>(
+        self,
+        name: &str,
+        list: SplitList<V>,
+        on_record: impl for<'a> Fn(ListRef<'a, u64, V>, T, &mut Out<'_, (), U>) -> Result<(), BoxError>
+        + Send
+        + Sync
+        + 'static,
+        on_end: impl for<'a> Fn(ListRef<'a, u64, V>, &mut Out<'_, (), U>) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Stream<U> {
+        let (states, on_record, on_end) = (list.declare(), Arc::new(on_record), Arc::new(on_end));
+        let (output, sides) = (Output::<U>::new(), Arc::<SideOutputs>::default());
+        let operator = self.job.graph(|graph| graph.operator(name, self.vertex, Role::Stateful, states));
+        self.job.graph(|graph| graph.has_sides(operator, Arc::clone(&sides)));
+        let (next, own) = (Arc::clone(&output), name.to_owned());
+        self.output.attach(Arc::new(move |builder| {
+            let after = (sides.make(builder)?, next.make(builder)?);
+            let (list, mark) = (list.open(&own, builder)?, builder.mark(&own));
+            Ok(Box::new(ListProcess::new(&own, list, (Arc::clone(&on_record), Arc::clone(&on_end)), mark, after)))
+        }));
+        Stream::named(&self.job, self.vertex, output, name, operator)
     }
 
     /// The stream of a side output of the operator right before, which is a `process` in one of its forms. It can be taken

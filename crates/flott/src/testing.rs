@@ -31,6 +31,7 @@ use flott_runtime::io::Files;
 use flott_runtime::job_manager::Outcome;
 use flott_runtime::manifest::Manifest;
 use flott_runtime::operator::Quantum;
+use flott_runtime::state::store::Stores;
 use flott_runtime::testing::{Random, VirtualClock};
 use flott_runtime::time::Clock;
 use objects::Objects;
@@ -69,6 +70,10 @@ pub struct Test<'a> {
     /// After so many checkpoints of a process the job moves.
     moves: Vec<u64>,
     workers_later: Vec<u16>,
+    /// What runs after the next crash or move, and after the one behind it.
+    versions: Vec<&'a Job>,
+    /// Where state lies, process by process, in turn.
+    stores: Vec<Option<Arc<dyn Stores>>>,
     files: Arc<dyn Files>,
     room: Option<usize>,
 }
@@ -109,6 +114,8 @@ impl<'a> Test<'a> {
             crashes: Vec::new(),
             moves: Vec::new(),
             workers_later: Vec::new(),
+            versions: Vec::new(),
+            stores: vec![None],
             files,
             room: None,
         }
@@ -132,6 +139,25 @@ impl<'a> Test<'a> {
     #[must_use]
     pub fn workers_after_crash(mut self, workers: u16) -> Self {
         self.workers_later.push(workers);
+        self
+    }
+
+    /// Another version of the same job, which runs from the next crash or move on; each call is about the one behind it.
+    #[must_use]
+    pub fn next_version(mut self, job: &'a Job) -> Self {
+        self.versions.push(job);
+        self
+    }
+
+    /// Where state lies, process by process: in a store, or on the heap (`None`); when all had their turn it begins anew.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn state_in(mut self, stores: Vec<Option<Arc<dyn Stores>>>) -> Self {
+        assert!(!stores.is_empty(), "state lies somewhere");
+        self.stores = stores;
         self
     }
 
@@ -199,7 +225,9 @@ impl<'a> Test<'a> {
     /// # Panics
     /// If the job neither goes on nor ends: a bug of the engine, or of a source or sink that forgets to wake its worker.
     pub fn run(self) -> Result<Tested> {
-        let Frozen { plan, skipped, dead_letters, .. } = self.job.freeze()?;
+        let Frozen { mut plan, skipped, dead_letters, .. } = self.job.freeze()?;
+        let mut versions = self.versions.into_iter();
+        let mut stores = self.stores.iter().cycle();
         let mut settings = manager_settings(&self.settings.over(self.job.settings.borrow().clone()), &plan)?;
         // Small pieces, so that there is something to interleave.
         settings.worker.batch_records = RECORDS_A_BATCH;
@@ -215,7 +243,8 @@ impl<'a> Test<'a> {
         let (mut happened, mut completed, mut restored, mut warnings) = (0, 0, Vec::new(), Vec::new());
         loop {
             let files = Arc::clone(&self.files);
-            let mut process = Process::new(settings.clone(), Arc::clone(&plan), files, clock.clone(), &shared);
+            let outside = (files, stores.next().cloned().flatten());
+            let mut process = Process::new(settings.clone(), Arc::clone(&plan), outside, clock.clone(), &shared);
             from.clone().into_iter().for_each(|from| process.begin_with(from));
             let Lived { outcome, completed: recorded, restored: read, warnings: warned } =
                 process.live(crashes.next(), moves.peek().copied(), &mut objects, &mut random);
@@ -224,6 +253,10 @@ impl<'a> Test<'a> {
             warnings.extend(warned);
             // `--restore` shapes the first start alone that is won; the next process is not told again.
             from = from.filter(|_| !objects.has_log());
+            let goes_on = outcome.is_none() || moves.peek().is_some();
+            if let Some(version) = versions.next().filter(|_| goes_on) {
+                plan = version.freeze()?.plan;
+            }
             match outcome {
                 Some(Outcome::Stopped { .. }) if moves.next().is_some() => {
                     moved += 1;

@@ -13,6 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 #[path = "bad_input/savepoints.rs"]
 mod savepoints;
+#[path = "bad_input/types.rs"]
+mod types;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Sale {

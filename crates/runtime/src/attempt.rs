@@ -64,6 +64,8 @@ pub struct Restore {
     pub own: bool,
     /// Pending output that it lists is committed: it is of this job's own log, or the user has said so (`--claim`).
     pub commits: bool,
+    /// It is only looked at: every entry is decoded and none is kept, and no sink is opened.
+    pub looks_only: bool,
 }
 
 impl Attempt {
@@ -72,6 +74,12 @@ impl Attempt {
     #[must_use]
     pub fn same_channels(&self) -> bool {
         self.restore.as_ref().is_some_and(|restore| restore.same_topology) && self.rescaled_from().is_none()
+    }
+
+    /// Whether the checkpoint is only looked at.
+    #[must_use]
+    pub fn looks_only(&self) -> bool {
+        self.restore.as_ref().is_some_and(|restore| restore.looks_only)
     }
 
     /// How many workers took the restored checkpoint, if that is another number than this attempt has.

@@ -51,6 +51,8 @@ struct Details {
     checkpoint: Option<CheckpointId>,
     position: Option<String>,
     hint: Option<String>,
+    /// Nothing is damaged.
+    misfit: bool,
 }
 
 impl Error {
@@ -64,6 +66,7 @@ impl Error {
             checkpoint: None,
             position: None,
             hint: None,
+            misfit: false,
         }))
     }
 
@@ -91,6 +94,13 @@ impl Error {
     /// The checkpoint cannot be used for this job.
     pub fn unusable(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::Unusable, message)
+    }
+
+    /// The checkpoint is whole, and its types are not those of this job: an older one is no better, so nothing falls back to it.
+    pub fn misfit(message: impl Into<String>) -> Error {
+        let mut error = Error::unusable(message);
+        error.0.misfit = true;
+        error
     }
 
     /// Output cannot be made whole.
@@ -137,6 +147,11 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
+    }
+
+    /// Whether the checkpoint is whole and of other types.
+    pub(crate) fn is_misfit(&self) -> bool {
+        self.0.misfit
     }
 
     /// What happened, without the place and without what to do.

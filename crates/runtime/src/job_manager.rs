@@ -28,7 +28,7 @@ mod shape;
 mod tests;
 
 pub use desk::Entropy;
-pub use dry_run::check_restore;
+pub use dry_run::{check_restore, looking_attempt};
 pub use machine::JobManager;
 pub use promises::{check_required, promises};
 pub use settings::JobSettings;

@@ -129,7 +129,7 @@ pub enum Role {
 pub struct StatePlan {
     /// Its name, unique in the operator.
     pub name: String,
-    /// `value`, `value-ttl`, `map`, `list`, `timers` or `broadcast`.
+    /// `value`, `reducing`, `aggregating` (each also with `-ttl`), `map`, `list`, `timers`, `broadcast` or `split-list`.
     pub kind: String,
     /// The shape of the key type, as [`crate::key::Shape::of_type`] finds it; keys cannot evolve.
     pub key: String,

@@ -68,10 +68,17 @@ pub enum StateKind {
     List,
     /// As a map, with one key per worker: every worker has a copy.
     Broadcast,
+    /// As a list, with one key per worker: other workers divide the elements anew.
+    SplitList,
 }
 
 impl StateKind {
-    const ALL: [Self; 5] = [Self::Value, Self::Timers, Self::Map, Self::List, Self::Broadcast];
+    const ALL: [Self; 6] = [Self::Value, Self::Timers, Self::Map, Self::List, Self::Broadcast, Self::SplitList];
+
+    /// Whether its entries are elements of lists.
+    pub(crate) fn is_list(self) -> bool {
+        matches!(self, Self::List | Self::SplitList)
+    }
 
     /// Its byte in a segment.
     #[must_use]
@@ -82,6 +89,7 @@ impl StateKind {
             Self::Map => 3,
             Self::List => 4,
             Self::Broadcast => 5,
+            Self::SplitList => 6,
         }
     }
 

@@ -13,6 +13,7 @@ mod face;
 mod heap;
 mod list;
 mod map;
+mod split;
 pub mod store;
 #[cfg(feature = "stored")]
 mod stored;
@@ -22,7 +23,7 @@ mod timers;
 mod versioned;
 
 pub use any::{AnyBackend, AnyFailure, AnyList, AnyMap, AnyTimers, AnyValue};
-pub use error::StateError;
+pub use error::{Misfit, StateError};
 pub use heap::{HeapBackend, HeapValue, SweepCursor};
 pub use list::HeapList;
 pub use map::HeapMap;
@@ -79,6 +80,28 @@ pub struct MapDeclaration {
 pub struct ListDeclaration {
     /// Operator and state.
     pub name: StateName,
+    /// Every worker keeps one under one key of its own: a restore on another number of workers divides the elements anew.
+    pub split: bool,
+}
+
+/// Which worker takes over what was not divided by keys, and from how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// How many workers wrote it.
+    pub before: u16,
+    /// How many there are now.
+    pub workers: u16,
+    /// Which one of them this is.
+    pub worker: u16,
+}
+
+impl Share {
+    /// Whether this worker gets the element at a position in the list of a writer: they are dealt out in turn, each writer's from
+    /// another worker on, so that many short lists are spread evenly too.
+    #[must_use]
+    pub fn takes(&self, writer: u32, position: usize) -> bool {
+        (writer as usize + position) % usize::from(self.workers.max(1)) == usize::from(self.worker)
+    }
 }
 
 /// A table, shared between an operator (typed) and the registry of its subtask (erased).
@@ -205,8 +228,8 @@ pub trait MapState<K: Key, M: Key, V: Value> {
     /// As [`MapState::read`].
     fn remove(&mut self, hash: u64, key: &K, field: &M) -> Result<Option<V>, StateError>;
 
-    /// Shows all entries of a key, in an order that a restore does not change and that means nothing. `look` must not use
-    /// this state.
+    /// Shows all entries of a key, in an order that means nothing, and that a restore does not change unless it is one into another
+    /// backend. `look` must not use this state.
     ///
     /// # Errors
     /// As [`MapState::read`].
@@ -302,12 +325,19 @@ pub trait Table {
     /// [`StateError`] if an entry is not one of this state, or lies in the wrong key group.
     fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError>;
 
-    /// Applies all entries of a decoded block that another worker wrote to a state of which every worker has a copy: they go under
-    /// this worker's [own key](crate::key::KeySpace::own_key).
+    /// Decodes the entries that [`Table::restore`] would apply, and keeps nothing of them.
     ///
     /// # Errors
-    /// As [`Table::restore`]; or if this state has no copies.
-    fn restore_copy(&mut self, block: &Block) -> Result<(), StateError>;
+    /// As [`Table::restore`].
+    fn check(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError>;
+
+    /// Applies this worker's share of a decoded block that was written by any of another number of workers, to a state that
+    /// is not divided by keys: it goes under this worker's [own key](crate::key::KeySpace::own_key). Of a copy the share is all of it;
+    /// of a split list it is every so manieth element.
+    ///
+    /// # Errors
+    /// As [`Table::restore`]; or if this state is divided by keys.
+    fn restore_foreign(&mut self, block: &Block, share: &Share) -> Result<(), StateError>;
 
     /// Ends the restore. `restored` can be the base of the first increment.
     fn start(&mut self, restored: Option<CheckpointId>);

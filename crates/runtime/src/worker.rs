@@ -3,11 +3,13 @@
 //! Hosts see only this: they deliver packets and mail, call [`Worker::step`], serve its outbox, and sleep until the moment it
 //! names. It owns no thread and no clock and never blocks.
 
+mod look;
 mod restore;
 mod segments;
 #[cfg(test)]
 mod tests;
 
+pub use look::Look;
 pub(crate) use segments::{SegmentState, Segments};
 
 use crate::attempt::Attempt;

@@ -121,7 +121,13 @@ impl Chain {
                 keep("rules", self.read_copies(storage)?);
             }
             Shape::Lists => keep("tally", self.read_lists(storage, job)?),
-            Shape::Count | Shape::Union | Shape::Rebalance | Shape::TwoInputs | Shape::Gather => {
+            Shape::Count
+            | Shape::Union
+            | Shape::Rebalance
+            | Shape::TwoInputs
+            | Shape::Gather
+            | Shape::Folds
+            | Shape::Waiting => {
                 keep(
                     "tally",
                     self.read_state::<(u64, u32), Tally>(storage, "tally", "tally", |_, key| format!("{key:?}"))?,
@@ -152,6 +158,34 @@ impl Chain {
             }
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.edge));
+        Ok(rows)
+    }
+
+    /// The rows that wait in the lists of all workers.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn waiting(&self, storage: &Storage, job: &Job) -> Result<Vec<InFlight>, String> {
+        let mut rows = Vec::new();
+        let workers = if job.shape == Shape::Waiting { self.top().workers } else { 0 };
+        for to in 0..workers {
+            let mut kept: BTreeMap<usize, Row> = BTreeMap::new();
+            for (bytes, section) in self.sections(storage, "wait", "waiting", to)?.into_iter().rev() {
+                each_entry(&bytes, &section, |kind, entries| {
+                    let _own: u64 = decode(entries)?;
+                    if kind == BlockKind::Deletes {
+                        kept.clear();
+                    } else {
+                        kept.insert(decode(entries)?, decode(entries)?);
+                    }
+                    Ok(())
+                })?;
+            }
+            if !kept.keys().copied().eq(0..kept.len()) {
+                return Err(format!("the list of worker {to} has holes"));
+            }
+            rows.extend(kept.into_values().map(|row| InFlight { edge: 0, to, row }));
+        }
         Ok(rows)
     }
 

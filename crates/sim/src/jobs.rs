@@ -109,11 +109,15 @@ pub enum Shape {
     Expiring,
     /// A keyed tally beside a second source that every subtask gets, and keeps tallies of in a copy of its own.
     Rules,
+    /// The tally is an aggregate.
+    Folds,
+    /// Rows wait in the list of the worker that read them, before the shuffle; a tally that cares for no order.
+    Waiting,
 }
 
 impl Shape {
-    /// All of them.
-    pub const ALL: [Shape; 12] = [
+    /// Those that a seed draws from. What came later is drawn apart, so that seeds mean what they meant.
+    pub const DRAWN: [Shape; 12] = [
         Shape::Count,
         Shape::Union,
         Shape::TwoShuffles,
@@ -128,10 +132,16 @@ impl Shape {
         Shape::Rules,
     ];
 
+    /// Whether the tally of a key is a sum that cares for no order.
+    #[must_use]
+    pub fn sums(self) -> bool {
+        matches!(self, Shape::Rebalance | Shape::Waiting)
+    }
+
     /// Whether rows of a stream reach the sink in order, in a run without failures.
     #[must_use]
     pub fn keeps_order(self) -> bool {
-        !matches!(self, Shape::Rebalance | Shape::Timers)
+        !self.sums() && self != Shape::Timers
     }
 }
 
@@ -232,7 +242,7 @@ impl Job {
     /// What a row makes of what was kept for its key: what is kept then, and the row that goes on.
     #[must_use]
     pub fn tally(&self, before: Option<Tally>, row: &Row) -> (Option<Tally>, Row) {
-        if self.shape == Shape::Rebalance {
+        if self.shape.sums() {
             let Tally { count, chain } = before.unwrap_or_default();
             let sum = chain.wrapping_add(mix(row.serial ^ (u64::from(row.origin) << 40)));
             return (Some(Tally { count: count + 1, chain: sum }), row.clone());

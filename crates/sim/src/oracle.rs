@@ -56,6 +56,8 @@ pub fn fold(job: &Job, workers: u16, prefix: &Prefix) -> Yield {
                 | Shape::Lists
                 | Shape::TwoInputs
                 | Shape::Gather
+                | Shape::Folds
+                | Shape::Waiting
                 | Shape::Rules => {
                     let out = result.tally(job, "tally", format!("{:?}", by_key_and_origin(&row)), &row);
                     result.emit(out);

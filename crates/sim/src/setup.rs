@@ -25,6 +25,9 @@ const UNALIGNED: u64 = 0x0F11008E;
 /// Sets what is drawn about files as input apart from all else.
 const INPUT: u64 = 0x0F11_0F11;
 
+/// Sets what is drawn about the kinds of jobs that came last apart from all else.
+const KINDS: u64 = 0x0C1D_5C1D;
+
 /// What a seed may mean. What is simulated grows, and each new kind of job changes what the draws of a seed come to; so a seed
 /// that found something is kept with the era that it was found in, and the kinds of an era that is over never change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,7 +45,7 @@ impl Era {
             [Shape::Count, Shape::Union, Shape::TwoShuffles, Shape::Rebalance, Shape::Broadcast, Shape::Timers];
         match self {
             Era::First => &FIRST,
-            Era::Current => &Shape::ALL,
+            Era::Current => &Shape::DRAWN,
         }
     }
 }
@@ -113,6 +116,9 @@ impl Setup {
         if era > Era::First {
             job.input = input(seed);
         }
+        if era == Era::Current && mutation.is_none() {
+            job.shape = later_shape(seed).unwrap_or(job.shape);
+        }
         let job = Arc::new(job);
         let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
         if era > Era::First {
@@ -175,6 +181,12 @@ fn input(seed: u64) -> Input {
     let (made, gzip, watched) = (random.one_in(2), random.one_in(2), random.one_in(2));
     let between = millis(0, 700, &mut random);
     if made { Input::Made } else { Input::Files { gzip, watched: watched.then_some(between) } }
+}
+
+/// Every fourth seed or so is one of a job of these kinds.
+fn later_shape(seed: u64) -> Option<Shape> {
+    let later = [Shape::Folds, Shape::Waiting];
+    later.get(number(0, 8, &mut Random::new(seed ^ KINDS))).copied()
 }
 
 fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {

@@ -4,14 +4,18 @@
 use crate::graph::Frozen;
 use crate::settings::Settings;
 use flott_checkpoint::{AttemptId, CheckpointId, Restore};
+use flott_runtime::attempt::World;
 use flott_runtime::error::{Error, Result};
+use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::place_files::PlaceFiles;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, find_storage, open_storage_to_read};
-use flott_runtime::job_manager::{JobSettings, check_restore};
+use flott_runtime::io::threads::OsThreads;
+use flott_runtime::job_manager::{JobSettings, check_restore, looking_attempt};
 use flott_runtime::manifest::{AdoptedLife, BaseEntry, Manifest};
 use flott_runtime::savepoint;
 use flott_runtime::sink::SinkContext;
+use flott_runtime::worker::Look;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -37,10 +41,37 @@ pub(crate) fn dry_run(frozen: &Frozen, settings: &Settings) -> Result<Option<Fou
     let manifests = block_on(savepoint::read_whole(&storage, top))??;
     let newest = manifests.first().ok_or_else(|| Error::unusable("there is no manifest"))?;
     let warnings = fits(newest, frozen, &manager)?;
+    block_on(check_entries(&storage, &manifests, frozen, &manager))??;
     if let Some(claim) = claim {
         check_outputs(frozen, newest, claim, manager.overwrite)?;
     }
     Ok(Some(Found { place, manifests, warnings, begins: claim.is_some() }))
+}
+
+/// Decodes every entry of every worker with the types of the job, as a restore would.
+async fn check_entries(
+    storage: &StorageServer,
+    manifests: &[Manifest],
+    frozen: &Frozen,
+    settings: &JobSettings,
+) -> Result<()> {
+    let world = World {
+        files: Arc::new(PlaceFiles::default()),
+        threads: Arc::new(OsThreads),
+        stdout: Arc::new(|_: &str| {}),
+        heartbeats: Heartbeats::default(),
+        stores: None,
+    };
+    let Some(attempt) = looking_attempt(manifests, &frozen.plan, settings, world)? else { return Ok(()) };
+    for worker in 0..attempt.workers {
+        let mut look = Look::new(&attempt, worker)?;
+        while let Some(requests) = look.advance()? {
+            for (ticket, request) in requests {
+                look.on_reply(ticket, storage.serve(request).await)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn fits(manifest: &Manifest, frozen: &Frozen, settings: &JobSettings) -> Result<Vec<String>> {
@@ -115,6 +146,9 @@ fn context(job: &str, sink: &str, after: CheckpointId) -> SinkContext {
     }
 }
 
+#[cfg(test)]
+mod tests;
+
 impl Found {
     fn newest(&self) -> &Manifest {
         self.manifests.first().expect("it was looked at")
@@ -133,7 +167,7 @@ impl Found {
                 "would restore checkpoint {id} (attempt {attempt} of job `{job}`, {guarantee}) with {workers} workers"
             ),
             format!(
-                "  from {}: {} bytes in {} checkpoints, every checksum is right",
+                "  from {}: {} bytes in {} checkpoints, every checksum is right and every entry fits",
                 self.place,
                 self.bytes(),
                 self.manifests.len()

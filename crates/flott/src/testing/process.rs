@@ -12,6 +12,7 @@ use flott_runtime::io::Files;
 use flott_runtime::io::threads::OsThreads;
 use flott_runtime::job_manager::{Command, JobEvent, JobManager, JobSettings, ManagerEvent, ManagerOutbox, Outcome};
 use flott_runtime::plan::Plan;
+use flott_runtime::state::store::Stores;
 use flott_runtime::testing::{DeterministicHost, Random, Turn, VirtualClock};
 use flott_runtime::time::{Clock, Time};
 use flott_runtime::worker::Mail;
@@ -50,7 +51,7 @@ impl<'a> Process<'a> {
     pub(super) fn new(
         settings: JobSettings,
         plan: Arc<Plan>,
-        files: Arc<dyn Files>,
+        (files, stores): (Arc<dyn Files>, Option<Arc<dyn Stores>>),
         clock: VirtualClock,
         shared: &'a Shared,
     ) -> Process<'a> {
@@ -60,7 +61,7 @@ impl<'a> Process<'a> {
             threads: Arc::new(OsThreads),
             stdout: Arc::new(|_: &str| ()),
             heartbeats: heartbeats.clone(),
-            stores: None,
+            stores,
         };
         // Nonces must differ between processes and between tests' runs alike; which they are changes nothing.
         let mut next = Random::new(clock.now().0.wrapping_add(1));

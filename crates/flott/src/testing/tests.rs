@@ -6,11 +6,25 @@ use std::collections::BTreeMap;
 
 mod collections;
 mod commutative;
+mod evolution;
 mod expiring;
+mod folding;
 mod rescale;
 mod sides;
+mod split_lists;
 mod timers;
 mod two_inputs;
+
+/// Where the state of each process in turn lies: on the heap, and with the feature also in a store, and one after the other.
+fn backends() -> Vec<Vec<Option<Arc<dyn Stores>>>> {
+    #[cfg(feature = "rocksdb")]
+    {
+        let store = || Some(Arc::new(flott_runtime::testing::memory_store::MemoryStores) as Arc<dyn Stores>);
+        vec![vec![None], vec![store()], vec![None, store()], vec![store(), None, None]]
+    }
+    #[cfg(not(feature = "rocksdb"))]
+    vec![vec![None], vec![None, None]]
+}
 
 /// Counts by key; every record of a key comes out with its running count.
 fn counting(out: &MemorySink<(u64, u64)>, records: u64) -> Job {

@@ -150,7 +150,9 @@ impl JobManager {
     fn end_attempt(&mut self, attempt: AttemptId, end: End, now: Time, outbox: &mut ManagerOutbox) {
         let then = match end {
             End::Done(outcome) => return self.finish(outcome, now),
-            End::Failed { error, restoring: true } if error.kind() == ErrorKind::Unusable => Then::FallBack(error),
+            End::Failed { error, restoring: true } if error.kind() == ErrorKind::Unusable && !error.is_misfit() => {
+                Then::FallBack(error)
+            }
             End::Failed { error, .. } => Then::Failed(error),
             End::Abandoned => Then::Finish(Outcome::Stopped { checkpoint: None }),
         };

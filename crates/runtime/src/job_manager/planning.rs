@@ -131,6 +131,7 @@ impl Planning {
             same_topology,
             own: self.elsewhere.is_none(),
             commits: claim.start.savepoint.as_ref().is_none_or(|savepoint| savepoint.claim),
+            looks_only: false,
         });
         let mut lineage = self.lineage(&claim, top, workers, inherited);
         lineage.finished.take_if(|_| new_sources);

@@ -6,6 +6,8 @@
 mod broadcast;
 mod collections;
 mod expiring;
+mod folding;
+mod listing;
 mod state;
 mod timed;
 mod two;
@@ -13,6 +15,8 @@ mod two;
 pub use broadcast::{BroadcastProcess, OwnCopy};
 pub use collections::{List, ListRef, Map, MapRef};
 pub use expiring::{Expiring, ExpiringRef, ExpiringValue};
+pub use folding::{Aggregating, AggregatingRef, Reducing, ReducingRef};
+pub use listing::{ListProcess, OwnList, SplitList};
 pub use state::{State, Value, ValueRef};
 pub use timed::{Firing, TimedProcess, TimerOut, Timers};
 pub use two::{TimedTwoProcess, TwoProcess};

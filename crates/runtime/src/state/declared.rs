@@ -10,11 +10,16 @@ pub(super) struct Declared {
     pub(super) kind: StateKind,
     key_shape: Shape,
     value_shape: Shape,
+    /// Of the values in the checkpoint that was restored.
+    pub(super) restored_value: Shape,
+    /// Entries of other workers were restored: no increment can build on what was restored.
+    pub(super) foreign: bool,
 }
 
 impl Declared {
     pub(super) fn new(name: Arc<StateName>, kind: StateKind) -> Declared {
-        Declared { name, kind, key_shape: Shape::Unknown, value_shape: Shape::Unknown }
+        let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
+        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown, foreign: false }
     }
 
     pub(super) fn declaration(&self) -> Declaration {
@@ -29,6 +34,7 @@ impl Declared {
             return Err(StateError::OtherKind { name, stored: stored.kind, declared: self.kind });
         }
         self.value_shape.merge(stored.value_shape.clone());
+        self.restored_value.merge(stored.value_shape.clone());
         self.check_shape(stored.key_shape.clone())
     }
 

@@ -18,6 +18,8 @@ use std::sync::Arc;
 
 /// Lengths in a segment are `u32`.
 const LARGEST_ENTRY: usize = 1 << 30;
+/// So many letters of a key are shown in an error.
+const LONGEST_SHOWN: usize = 80;
 
 /// How the identity and the content of an entry are written.
 pub(crate) trait EntryFormat<K, V> {
@@ -189,7 +191,6 @@ pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<
 /// Reads the values of a run one after the other.
 pub(crate) struct EntryReader<'a> {
     source: rmp_serde::Deserializer<ReadReader<&'a [u8]>>,
-    #[cfg(feature = "stored")]
     entries: &'a [u8],
     left: usize,
     name: &'a StateName,
@@ -198,18 +199,28 @@ pub(crate) struct EntryReader<'a> {
 
 impl<'a> EntryReader<'a> {
     pub(crate) fn new(entries: &'a [u8], name: &'a StateName, group: KeyGroup) -> Self {
-        Self {
-            source: rmp_serde::Deserializer::new(entries),
-            #[cfg(feature = "stored")]
-            entries,
-            left: entries.len(),
-            name,
-            group,
-        }
+        Self { source: rmp_serde::Deserializer::new(entries), entries, left: entries.len(), name, group }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.left == 0
+    }
+
+    /// Where the next value begins.
+    pub(crate) fn place(&self) -> usize {
+        self.entries.len() - self.left
+    }
+
+    /// The value that begins at a place, as JSON, whatever its type is.
+    pub(crate) fn shown(&self, place: usize) -> String {
+        let value = self.entries.get(place..).map(rmp_serde::from_slice::<serde_json::Value>);
+        let text =
+            value.and_then(Result::ok).map_or_else(|| "(one that cannot be shown)".to_owned(), |v| v.to_string());
+        if text.chars().count() > LONGEST_SHOWN {
+            text.chars().take(LONGEST_SHOWN).chain(['…']).collect()
+        } else {
+            text
+        }
     }
 
     pub(crate) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StateError> {
@@ -226,7 +237,7 @@ impl<'a> EntryReader<'a> {
     /// The next value, and its bytes as they are.
     #[cfg(feature = "stored")]
     pub(crate) fn raw<T: DeserializeOwned>(&mut self) -> Result<(&'a [u8], T), StateError> {
-        let start = self.entries.len() - self.left;
+        let start = self.place();
         let value = self.value()?;
         let bytes = self.entries.get(start..self.entries.len() - self.left);
         Ok((bytes.expect("a reader only goes on"), value))

@@ -5,6 +5,23 @@ use crate::segment::{SegmentError, StateKind, StateName};
 use flott_checkpoint::KeyGroup;
 use std::fmt;
 
+/// An entry of a checkpoint that is not of the declared types.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// The state.
+    pub name: StateName,
+    /// Where the entry lay.
+    pub group: KeyGroup,
+    /// The key of the entry, as JSON.
+    pub key: String,
+    /// The shape of the values in the checkpoint.
+    pub stored: String,
+    /// The shape of the values of this job.
+    pub declared: String,
+    /// What the type said when it was decoded.
+    pub cause: String,
+}
+
 /// An error of keyed state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateError {
@@ -14,8 +31,10 @@ pub enum StateError {
     Key(StateName, KeyError),
     /// A key or value could not be serialized, so the checkpoint lacks it and must be declined.
     Encode(StateName, String),
-    /// A stored key or value does not fit the type that the job declares.
+    /// A stored key or value makes no sense.
     Decode(StateName, KeyGroup, String),
+    /// A stored key or value does not fit the type that the job declares.
+    Misfit(Box<Misfit>),
     /// The key type differs from the one in the checkpoint.
     KeyShape {
         /// The state.
@@ -55,11 +74,17 @@ impl fmt::Display for StateError {
             Self::Duplicate(name) => write!(f, "state {name} is declared twice; give each state of an operator a name"),
             Self::Key(name, error) => write!(f, "state {name}: {error}"),
             Self::Encode(name, error) => write!(f, "state {name}: an entry cannot be serialized: {error}"),
-            Self::Decode(name, group, error) => write!(
-                f,
-                "state {name}, key group {group}: a stored entry does not fit the declared types: {error}; \
-                 new fields need #[serde(default)]"
-            ),
+            Self::Decode(name, group, error) => {
+                write!(f, "state {name}, key group {group}: a stored entry cannot be decoded: {error}")
+            }
+            Self::Misfit(misfit) => {
+                let Misfit { name, group, key, stored, declared, cause } = &**misfit;
+                write!(
+                    f,
+                    "state {name}: the entry of key {key} (key group {group}) does not fit: the checkpoint has values of shape \
+                     {stored}, this job {declared}: {cause}; new fields need #[serde(default)], renamed ones #[serde(alias)]"
+                )
+            }
             Self::KeyShape { name, stored, declared } => write!(
                 f,
                 "state {name}: the checkpoint has keys of shape {stored}, this job {declared}; key types cannot change, \

@@ -5,8 +5,8 @@ use super::declared::Declared;
 use super::entries::EntryReader;
 use super::heap::checked_place;
 use super::versioned::Progress;
-use super::{Block, Declaration, SegmentOut, StateError, Table};
-use crate::key::{Key, KeySpace, Shape};
+use super::{Block, Declaration, Misfit, SegmentOut, Share, StateError, Table};
+use crate::key::{Key, KeySpace, Shape, owner};
 use crate::segment::BlockKind;
 use flott_checkpoint::{CheckpointId, Kind};
 use std::any::Any;
@@ -47,6 +47,26 @@ pub(super) trait KeyedTable {
         reader: &mut EntryReader<'_>,
     ) -> Result<(), StateError>;
 
+    /// Reads what follows the key of one stored entry, and keeps nothing.
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError>;
+
+    /// The shape of the values that the job declares.
+    fn value_type() -> Shape;
+
+    /// Applies one stored entry that `writer` wrote under a key of its own; `hash` and `key` are this worker's.
+    fn apply_foreign(
+        &mut self,
+        kind: BlockKind,
+        (_writer, _share): (u32, &Share),
+        (hash, key): (u64, Self::User),
+        reader: &mut EntryReader<'_>,
+    ) -> Result<(), StateError> {
+        self.apply(kind, hash, key, reader)
+    }
+
+    /// All blocks are applied.
+    fn restored(&mut self) {}
+
     /// The restore is over.
     fn started(&mut self) {}
 
@@ -70,45 +90,39 @@ impl<T: KeyedTable> Table for T {
     }
 
     fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
-        let name = Arc::clone(&self.snapshots().declared().name);
-        for run in block.runs() {
-            let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
-            if !self.snapshots().space().owns(group) || !groups.contains(&group.0) {
-                continue;
-            }
-            let mut reader = EntryReader::new(entries, &name, group);
-            let mut first = true;
-            while !reader.is_empty() {
-                let key: T::User = reader.value()?;
-                if std::mem::take(&mut first) {
-                    self.snapshots_mut().declared_mut().check_shape(Shape::of(&key))?;
-                }
-                let hash = checked_place(self.snapshots().space(), &name, group, &key)?;
-                self.apply(block.kind, hash, key, &mut reader)?;
-            }
-        }
-        Ok(())
+        each_entry(self, block, groups, |table, hash, key, reader| table.apply(block.kind, hash, key, reader))
     }
 
-    fn restore_copy(&mut self, block: &Block) -> Result<(), StateError> {
+    fn check(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {
+        each_entry(self, block, groups, |_, _, _, reader| T::skim(block.kind, reader))
+    }
+
+    fn restore_foreign(&mut self, block: &Block, share: &Share) -> Result<(), StateError> {
         let name = Arc::clone(&self.snapshots().declared().name);
+        self.snapshots_mut().declared_mut().foreign = true;
         let Some((hash, own)) = self.snapshots().space().own_key() else { return Ok(()) };
+        let key_groups = self.snapshots().space().groups;
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
+            let writer = owner(group, key_groups, share.before.into());
             let mut reader = EntryReader::new(entries, &name, group);
             while !reader.is_empty() {
+                let place = reader.place();
                 // The writer's own key says nothing here.
                 let _: u64 = reader.value()?;
                 let key = (&own as &dyn Any).downcast_ref::<T::User>().cloned();
-                let key = key.ok_or_else(|| reader.decode("a copy under a key that is no number"))?;
-                self.apply(block.kind, hash, key, &mut reader)?;
+                let key = key.ok_or_else(|| reader.decode("an entry of a worker under a key that is no number"))?;
+                let applied = self.apply_foreign(block.kind, (writer, share), (hash, key), &mut reader);
+                applied.map_err(|error| explain(self, error, &reader, place))?;
             }
         }
         Ok(())
     }
 
     fn start(&mut self, restored: Option<CheckpointId>) {
-        self.snapshots_mut().start(restored);
+        self.restored();
+        let base = restored.filter(|_| !self.snapshots().declared().foreign);
+        self.snapshots_mut().start(base);
         self.started();
     }
 
@@ -139,4 +153,40 @@ impl<T: KeyedTable> Table for T {
     fn memory(&self) -> usize {
         self.snapshots().memory() + self.derived_memory()
     }
+}
+
+/// Hands over the entries of some key groups in a block, of which hash and key have been read and checked.
+fn each_entry<T: KeyedTable>(
+    table: &mut T,
+    block: &Block,
+    groups: &Range<u16>,
+    mut take: impl FnMut(&mut T, u64, T::User, &mut EntryReader<'_>) -> Result<(), StateError>,
+) -> Result<(), StateError> {
+    let name = Arc::clone(&table.snapshots().declared().name);
+    for run in block.runs() {
+        let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
+        if !table.snapshots().space().owns(group) || !groups.contains(&group.0) {
+            continue;
+        }
+        let mut reader = EntryReader::new(entries, &name, group);
+        let mut first = true;
+        while !reader.is_empty() {
+            let place = reader.place();
+            let key: T::User = reader.value().map_err(|error| explain(table, error, &reader, place))?;
+            if std::mem::take(&mut first) {
+                table.snapshots_mut().declared_mut().check_shape(Shape::of(&key))?;
+            }
+            let hash = checked_place(table.snapshots().space(), &name, group, &key)?;
+            take(table, hash, key, &mut reader).map_err(|error| explain(table, error, &reader, place))?;
+        }
+    }
+    Ok(())
+}
+
+/// Of an entry whose bytes are those that were written: what it is, and what it should be.
+fn explain<T: KeyedTable>(table: &T, error: StateError, reader: &EntryReader<'_>, place: usize) -> StateError {
+    let StateError::Decode(name, group, cause) = error else { return error };
+    let stored = table.snapshots().declared().restored_value.to_string();
+    let (key, declared) = (reader.shown(place), T::value_type().to_string());
+    StateError::Misfit(Box::new(Misfit { name, group, key, stored, declared, cause }))
 }

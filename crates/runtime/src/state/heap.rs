@@ -72,7 +72,7 @@ impl StateBackend for HeapBackend {
 
     fn list<K: Key, V: Value>(&mut self, declaration: ListDeclaration) -> Result<HeapList<K, V>, StateError> {
         let name = self.claim(declaration.name)?;
-        let (list, table) = HeapList::new(name, self.space.clone());
+        let (list, table) = HeapList::new(name, declaration.split, self.space.clone());
         self.tables.push(table);
         Ok(list)
     }
@@ -257,6 +257,19 @@ impl<K: Key, V: Value> KeyedTable for ValueTable<K, V> {
         }
         Ok(())
     }
+
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_value::<V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::of_type::<V>()
+    }
+}
+
+/// What follows the key of a value, whatever keeps it.
+pub(super) fn skim_value<V: Value>(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+    if kind == BlockKind::Puts { reader.value::<V>().map(drop) } else { Ok(()) }
 }
 
 /// Sets a value, with one look-up.

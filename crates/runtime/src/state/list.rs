@@ -6,8 +6,9 @@
 use super::entries::{EntryFormat, EntryReader, write_value};
 use super::face::KeyedTable;
 use super::heap::Snapshots;
+use super::split::{Foreign, skim_element};
 use super::versioned::{Cut, Epoch, Place, TableKey};
-use super::{ListState, SharedTable, StateError, StateKind, StateName, Value};
+use super::{ListState, Share, SharedTable, StateError, StateKind, StateName, Value};
 use crate::key::{Key, KeySpace, Shape};
 use crate::segment::BlockKind;
 use smallvec::SmallVec;
@@ -99,6 +100,8 @@ struct ListTable<K, V> {
     snapshots: Snapshots<K, Elements<V>, ListFormat>,
     /// Elements of all lists.
     elements: usize,
+    /// Of a split list, while it is restored: what comes from other workers.
+    foreign: Option<Foreign<K, V>>,
 }
 
 impl<K: Key, V: Value> ListTable<K, V> {
@@ -158,6 +161,30 @@ impl<K: Key, V: Value> KeyedTable for ListTable<K, V> {
         Ok(())
     }
 
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_element::<V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::Sequence(Box::new(Shape::of_type::<V>()))
+    }
+
+    fn apply_foreign(
+        &mut self,
+        kind: BlockKind,
+        (writer, share): (u32, &Share),
+        (hash, key): (u64, K),
+        reader: &mut EntryReader<'_>,
+    ) -> Result<(), StateError> {
+        self.foreign.get_or_insert_with(|| Foreign::under(hash, key)).apply(kind, writer, share, reader)
+    }
+
+    fn restored(&mut self) {
+        if let Some((hash, key, items)) = self.foreign.take().map(Foreign::into_items) {
+            items.into_iter().for_each(|item| self.append(hash, key.clone(), item));
+        }
+    }
+
     fn entries(&self) -> usize {
         self.elements
     }
@@ -180,9 +207,10 @@ impl<K, V> Clone for HeapList<K, V> {
 }
 
 impl<K: Key, V: Value> HeapList<K, V> {
-    pub(super) fn new(name: Arc<StateName>, space: KeySpace) -> (Self, SharedTable) {
-        let snapshots = Snapshots::new(name, StateKind::List, space);
-        let table = Rc::new(RefCell::new(ListTable { snapshots, elements: 0 }));
+    pub(super) fn new(name: Arc<StateName>, split: bool, space: KeySpace) -> (Self, SharedTable) {
+        let kind = if split { StateKind::SplitList } else { StateKind::List };
+        let snapshots = Snapshots::new(name, kind, space);
+        let table = Rc::new(RefCell::new(ListTable { snapshots, elements: 0, foreign: None }));
         let erased: SharedTable = Rc::<RefCell<ListTable<K, V>>>::clone(&table);
         (Self { table }, erased)
     }

@@ -153,10 +153,24 @@ impl<K: Key, M: Key, V: Value> KeyedTable for MapTable<K, M, V> {
         }
     }
 
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_entry::<M, V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::Map(Box::new((Shape::of_type::<M>(), Shape::of_type::<V>())))
+    }
+
     fn derived_memory(&self) -> usize {
         // A node of a B-tree is two thirds full on average.
         self.index.len() * size_of::<((u64, u64), u32)>() * 3 / 2
     }
+}
+
+/// What follows the key of a map's entry, whatever keeps it.
+pub(super) fn skim_entry<M: Key, V: Value>(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+    reader.value::<M>()?;
+    if kind == BlockKind::Puts { reader.value::<V>().map(drop) } else { Ok(()) }
 }
 
 /// A map per key, on the heap. Cheap to clone: clones share one table.

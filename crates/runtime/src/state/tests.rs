@@ -144,7 +144,8 @@ fn the_queue_of_timers_does_not_grow_with_timers_that_were_deleted() {
 #[test]
 fn a_list_with_a_hole_is_an_error_that_names_the_state() {
     let mut backend = HeapBackend::new(space());
-    let state: HeapList<u64, u64> = backend.list(ListDeclaration { name: named("list") }).expect("a new name");
+    let state: HeapList<u64, u64> =
+        backend.list(ListDeclaration { name: named("list"), split: false }).expect("a new name");
     let put = |position: u64| {
         let mut bytes = rmp_serde::to_vec_named(&7u64).expect("a key");
         bytes.extend(rmp_serde::to_vec_named(&position).expect("a position"));
@@ -220,7 +221,7 @@ proptest! {
         timers.timers::<String>(TimerDeclaration { name: named("timers") }).expect("a new name");
         let (mut maps, mut lists) = (HeapBackend::new(space()), HeapBackend::new(space()));
         maps.map::<u8, String, Option<u8>>(MapDeclaration { name: named("map"), copies: false }).expect("a new name");
-        lists.list::<u8, u8>(ListDeclaration { name: named("list") }).expect("a new name");
+        lists.list::<u8, u8>(ListDeclaration { name: named("list"), split: false }).expect("a new name");
         for block in &blocks {
             for backend in [&numbers, &texts, &units, &timers, &maps, &lists] {
                 drop(restore(backend, block));

@@ -149,6 +149,14 @@ impl<K: Key> KeyedTable for TimerTable<K> {
         Ok(())
     }
 
+    fn skim(_: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        reader.value::<i64>().map(drop)
+    }
+
+    fn value_type() -> Shape {
+        Shape::of_type::<()>()
+    }
+
     fn started(&mut self) {
         #[cfg(feature = "mutations")]
         if crate::mutation::is(crate::mutation::Mutation::TimersAsleep) {

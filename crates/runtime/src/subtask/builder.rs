@@ -166,7 +166,17 @@ impl SubtaskBuilder {
     /// # Errors
     /// `Refused` if the operator declares the name twice.
     pub fn list<K: Key, V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyList<K, V>> {
-        let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state) });
+        let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state), split: false });
+        declared.map_err(|error| undeclared(&error, operator))
+    }
+
+    /// A list that this subtask has for itself, under its [own key](SubtaskBuilder::own_key); other workers divide its elements
+    /// anew.
+    ///
+    /// # Errors
+    /// `Refused` if the operator declares the name twice.
+    pub fn split_list<V: Value>(&mut self, operator: &str, state: &str) -> Result<AnyList<u64, V>> {
+        let declared = self.backend.list(ListDeclaration { name: StateName::new(operator, state), split: true });
         declared.map_err(|error| undeclared(&error, operator))
     }
 
@@ -261,6 +271,9 @@ impl SubtaskBuilder {
     where
         S::Writer: 'static,
     {
+        if self.attempt.looks_only() {
+            return Ok(crate::operator::fan::fan(Vec::new()));
+        }
         let cx = SinkContext {
             job: self.attempt.plan.job.clone(),
             operator: operator.to_owned(),

@@ -5,6 +5,7 @@
 //! ```
 
 mod cases;
+mod kinds;
 mod world;
 
 pub use cases::{
@@ -15,20 +16,36 @@ pub use cases::{
     timers_fire_once_in_order, unknown_bases_make_a_full_part, unserializable_values_decline,
     user_keys_must_be_hashable, values_keep_what_was_put,
 };
+pub use kinds::{
+    a_failed_checkpoint_leaves_its_base_usable, a_look_decodes_everything_and_keeps_nothing,
+    chain_and_full_part_have_one_canonical_dump, copies_are_those_of_the_first_worker,
+    fields_may_come_go_and_be_renamed, other_types_are_refused_with_key_and_types,
+    split_lists_are_dealt_out_whole_and_in_order, what_is_uploaded_is_the_state_at_the_cut,
+};
 pub use world::random_schedules;
 
-/// Writes a module of tests, one per promise, for a backend made by `$make`, a `Fn(KeySpace) -> impl StateBackend`.
+/// Writes a module of tests, one per promise, for a backend made by `$make`, a `Fn(KeySpace) -> impl StateBackend`. With `mixed`
+/// in front it is for backends of different kinds in turn: each has an order of its own for the entries of a map.
 #[macro_export]
 macro_rules! state_suite {
+    (mixed $module:ident, $make:expr) => {
+        $crate::state_suite!(@and $module, $make,);
+    };
     ($module:ident, $make:expr) => {
-        $crate::state_suite!(@tests $module, $make,
+        $crate::state_suite!(@and $module, $make, maps_keep_their_order_through_a_restore);
+    };
+    (@and $module:ident, $make:expr, $($more:ident)?) => {
+        $crate::state_suite!(@tests $module, $make, $($more,)?
             names_are_unique, values_keep_what_was_put, timers_fire_once_in_order,
             equal_times_fire_in_the_order_of_hashes, savepoints_are_full_and_no_base, unknown_bases_make_a_full_part,
             idle_state_writes_nothing, entry_removed_after_the_cut, base_and_increments_equal_a_full_part,
             buffered_bytes_are_visible_and_handed_over, unserializable_values_decline, key_types_cannot_change,
-            state_of_another_kind_is_refused, maps_keep_what_was_put, maps_keep_their_order_through_a_restore,
+            state_of_another_kind_is_refused, maps_keep_what_was_put,
             increments_hold_single_entries, overlapping_cuts_see_a_list_as_it_was, user_keys_must_be_hashable,
-            random_schedules);
+            split_lists_are_dealt_out_whole_and_in_order, copies_are_those_of_the_first_worker,
+            chain_and_full_part_have_one_canonical_dump, what_is_uploaded_is_the_state_at_the_cut,
+            fields_may_come_go_and_be_renamed, other_types_are_refused_with_key_and_types,
+            a_look_decodes_everything_and_keeps_nothing, a_failed_checkpoint_leaves_its_base_usable, random_schedules);
     };
     (@tests $module:ident, $make:expr, $($case:ident),*) => {
         mod $module {
@@ -42,8 +59,9 @@ macro_rules! state_suite {
     };
 }
 
-use crate::segment::{Footer, SegmentAssembler, StateHeader, restore_plan};
-use crate::state::{Progress, SegmentBuffer, StateBackend, StateError};
+use crate::key::{KeySpace, group_range};
+use crate::segment::{Block, Footer, SegmentAssembler, StateHeader, StateKind, restore_plan};
+use crate::state::{Progress, SegmentBuffer, Share, StateBackend, StateError, Table};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Kind};
 use std::ops::Range;
@@ -129,6 +147,36 @@ pub(super) fn restore<B: StateBackend>(
     chain: &[Vec<Vec<u8>>],
     owned: &Range<u16>,
 ) -> Result<(), StateError> {
+    visit(backend, chain, |_| (owned.clone(), None), |table, block, groups, _| table.restore(block, groups))
+}
+
+/// The same for one worker of any number, split lists and copies included.
+pub(super) fn restore_share<B: StateBackend>(
+    backend: &B,
+    chain: &[Vec<Vec<u8>>],
+    space: &KeySpace,
+    share: Share,
+) -> Result<(), StateError> {
+    let wanted = |kind| match kind {
+        StateKind::SplitList if share.before != share.workers => (0..space.groups, Some(share)),
+        StateKind::Broadcast if share.before != share.workers => {
+            (group_range(space.groups, share.before.into(), 0), Some(share))
+        }
+        _ => (space.owned.clone(), None),
+    };
+    visit(backend, chain, wanted, |table, block, groups, share| match share {
+        None => table.restore(block, groups),
+        Some(share) => table.restore_foreign(block, &share),
+    })
+}
+
+/// Hands over all blocks that a restore needs, in their order.
+pub(super) fn visit<B: StateBackend>(
+    backend: &B,
+    chain: &[Vec<Vec<u8>>],
+    wanted: impl Fn(StateKind) -> (Range<u16>, Option<Share>),
+    apply: impl Fn(&mut dyn Table, &Block, &Range<u16>, Option<Share>) -> Result<(), StateError>,
+) -> Result<(), StateError> {
     let footers: Vec<Vec<Footer>> =
         chain.iter().map(|segments| segments.iter().map(|segment| footer(segment)).collect()).collect();
     for table in backend.tables() {
@@ -136,12 +184,14 @@ pub(super) fn restore<B: StateBackend>(
         for section in footers.iter().flatten().filter_map(|footer| footer.state(&name.operator, &name.state)) {
             table.borrow_mut().expect(&section.declaration)?;
         }
-        for apply in restore_plan(&footers, &name, owned.clone()).expect("the chain begins with a full part") {
-            let file = chain.get(apply.link).and_then(|segments| segments.get(apply.segment)).expect("in the chain");
-            let range = apply.block.piece.range();
+        let kind = table.borrow().declaration().kind;
+        let (groups, share) = wanted(kind);
+        for found in restore_plan(&footers, &name, groups).expect("the chain begins with a full part") {
+            let file = chain.get(found.link).and_then(|segments| segments.get(found.segment)).expect("in the chain");
+            let range = found.block.piece.range();
             let stored = file.get(range.start as usize..range.end as usize).expect("checked by the footer");
-            let block = apply.block.decode(Bytes::copy_from_slice(stored)).expect("an undamaged block");
-            table.borrow_mut().restore(&block, &apply.groups)?;
+            let block = found.block.decode(Bytes::copy_from_slice(stored)).expect("an undamaged block");
+            apply(&mut *table.borrow_mut(), &block, &found.groups, share)?;
         }
     }
     Ok(())

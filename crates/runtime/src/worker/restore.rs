@@ -12,18 +12,19 @@ use crate::attempt::{Attempt, Restore, RestoredManifest};
 use crate::control::{BlobRef, SubtaskPart};
 use crate::error::{Error, Result};
 use crate::io::{StorageReply, StorageRequest, Ticket};
-use crate::key::{KeySpace, group_range, owner_of_name, owners, writer_name};
+use crate::key::{KeySpace, owner_of_name, owners, writer_name};
 use crate::messagepack;
 use crate::outbox::Outbox;
 use crate::packet::ChannelId;
 use crate::segment::{Apply, BlockEntry, Footer, StateKind, StateName, TRAILER_LENGTH, footer_range, restore_plan};
 use crate::sink::Token;
-use crate::state::SharedTable;
+use crate::state::{Share, SharedTable, StateError};
 use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
 use flott_checkpoint::SubtaskId;
 use in_flight::InFlight;
 use litemap::LiteMap;
+use rescale::{Wanted, Writers};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,6 +34,9 @@ use tracing::Span;
 const FIRST_TAIL: u64 = 16 << 10;
 /// So many footers or blocks may be on their way at once.
 const IN_FLIGHT: usize = 4;
+
+/// What to do about a checkpoint whose types are not those of the job.
+const OTHER_TYPES: &str = "restore with the types that wrote it, or start over with --restore none --overwrite";
 
 /// See the head of this file.
 pub(super) struct Restoring {
@@ -71,11 +75,12 @@ struct Chain {
 }
 
 enum Piece {
-    /// Without key groups it is a copy that another worker wrote.
     Block {
         path: String,
         entry: BlockEntry,
-        groups: Option<Range<u16>>,
+        groups: Range<u16>,
+        /// Of what is not divided by keys, if others wrote it.
+        share: Option<Share>,
         table: SharedTable,
     },
     Blob {
@@ -159,10 +164,12 @@ impl Restoring {
     fn list_footers(&mut self, restore: &Restore, subtasks: &[Subtask]) {
         let mut blobs: LiteMap<String, BlobRef> = LiteMap::new_vec();
         let tables = || subtasks.iter().flat_map(Subtask::tables);
-        let copies = self.attempt.rescaled_from().is_some() && tables().any(has_copies);
+        let foreign = |kind| self.attempt.rescaled_from().is_some() && tables().any(|table| kind_of(table) == kind);
+        let (copies, split) = (foreign(StateKind::Broadcast), foreign(StateKind::SplitList));
         for manifest in restore.manifests.values() {
             let owners = self.holders(manifest);
-            let needed = |index: u16| (owners.contains(&index) && tables().next().is_some()) || copies && index == 0;
+            let owned = |index: u16| owners.contains(&index) && tables().next().is_some();
+            let needed = |index: u16| owned(index) || split || copies && index == 0;
             let in_flight = |index: u16| self.attempt.same_channels() && index == self.worker;
             let parts = manifest.parts.values();
             let parts = parts.filter(|part| needed(part.subtask.index) || in_flight(part.subtask.index));
@@ -264,16 +271,17 @@ impl Restoring {
     fn plan_blocks(&mut self, restore: &Restore, subtasks: &[Subtask]) -> Result<Blocks> {
         let mut blocks = Blocks::default();
         let chain = self.chain(restore, |manifest| self.holders(manifest));
+        // Copies are alike, so that of the first worker is as good as any.
         let copies = self.chain(restore, |_| 0..1);
-        let rescaled = self.attempt.rescaled_from();
+        let all = self.chain(restore, |manifest| 0..manifest.workers());
         for subtask in subtasks {
             for table in subtask.tables() {
-                let copied_from = rescaled.filter(|_| has_copies(table));
-                let chain = if copied_from.is_some() { &copies } else { &chain };
-                // Copies are alike, so that of the first worker is as good as any.
-                let (workers, worker) = copied_from.map_or((self.attempt.workers, self.worker), |before| (before, 0));
-                let groups = group_range(self.attempt.key_groups, workers.into(), worker.into());
-                let wanted = Wanted { groups, copy: copied_from.is_some() };
+                let wanted = Wanted::of(kind_of(table), &self.attempt, self.worker);
+                let chain = match wanted.by {
+                    Writers::Owners => &chain,
+                    Writers::First => &copies,
+                    Writers::All => &all,
+                };
                 plan_table(restore, chain, &wanted, &self.attempt, table, &mut blocks)?;
             }
             for (operator, cleans) in subtask.sink_operators().filter(|_| restore.commits) {
@@ -354,15 +362,16 @@ impl Piece {
 impl Blocks {
     fn apply(&mut self, piece: &Piece, bytes: Bytes, attempt: &Attempt) -> Result<()> {
         match piece {
-            Piece::Block { path, entry, groups, table } => {
+            Piece::Block { path, entry, groups, share, table } => {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
-                let restored = match groups {
-                    Some(groups) => table.restore(&block, groups),
-                    None => table.restore_copy(&block),
+                let restored = match share {
+                    _ if attempt.looks_only() => table.check(&block, groups),
+                    None => table.restore(&block, groups),
+                    Some(share) => table.restore_foreign(&block, share),
                 };
-                restored.map_err(|error| unreadable(path, &error.to_string()).at_operator(&operator))
+                restored.map_err(|error| unrestored(path, &error).at_operator(&operator))
             }
             Piece::Blob { path, operator, piece, last, owned } => {
                 let bytes = piece.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
@@ -385,15 +394,18 @@ impl Blocks {
     }
 }
 
-/// What to read of a state.
-struct Wanted {
-    groups: Range<u16>,
-    /// All of it is the copy of another worker.
-    copy: bool,
+fn kind_of(table: &SharedTable) -> StateKind {
+    table.borrow().declaration().kind
 }
 
-fn has_copies(table: &SharedTable) -> bool {
-    table.borrow().declaration().kind == StateKind::Broadcast
+/// A whole checkpoint of other types is no damage.
+fn unrestored(path: &str, error: &StateError) -> Error {
+    match error {
+        StateError::Misfit(_) | StateError::KeyShape { .. } | StateError::OtherKind { .. } => {
+            Error::misfit(error.to_string()).hint(OTHER_TYPES)
+        }
+        _ => unreadable(path, &error.to_string()),
+    }
 }
 
 /// The blocks of one state, in the order in which they are to be applied.
@@ -409,20 +421,20 @@ fn plan_table(
     let operator = &declared.name.operator;
     let stored = StateName::new(stored_operator(attempt, restore, operator), declared.name.state.clone());
     let unusable = |error: String| {
-        let hint = "restore with the types that wrote it, or start over with --restore none --overwrite";
-        Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(hint)
+        Error::unusable(error).at_operator(operator).at_checkpoint(restore.checkpoint).hint(OTHER_TYPES)
     };
     let newest = chain.footers.last().into_iter().flatten();
     for section in newest.filter_map(|footer| footer.state(&stored.operator, &stored.state)) {
-        table.borrow_mut().expect(&section.declaration).map_err(|error| unusable(error.to_string()))?;
+        let misfit = |error| unrestored("", &error).at_operator(operator).at_checkpoint(restore.checkpoint);
+        table.borrow_mut().expect(&section.declaration).map_err(misfit)?;
     }
     let plan =
         restore_plan(&chain.footers, &stored, wanted.groups.clone()).map_err(|error| unusable(error.to_string()))?;
     for Apply { link, segment, block, groups } in plan {
         let path = chain.paths.get(link).and_then(|paths| paths.get(segment));
         let path = path.expect("a plan names segments of its chain").clone();
-        let groups = Some(groups).filter(|_| !wanted.copy);
-        blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
+        let (entry, share) = (block.clone(), wanted.share);
+        blocks.waiting.push_back(Piece::Block { path, entry, groups, share, table: SharedTable::clone(table) });
     }
     Ok(())
 }

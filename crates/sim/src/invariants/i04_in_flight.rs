@@ -18,8 +18,9 @@ pub(super) fn check(chain: &Chain) -> Checked {
     broken(TAG, format!("checkpoint {} ({}) has {} rows in flight", top.id, top.mode, captured.records))
 }
 
-/// The state with all that was in flight taken, and how many rows that were.
+/// The state with all that was in flight taken, and how many rows that were; then with what waits in state before it.
 pub(super) fn settled(job: &Job, chain: &Chain, storage: &Storage) -> Result<(State, usize), String> {
     let in_flight = chain.in_flight(storage)?;
-    Ok((settle(job, chain.state(storage, job)?, &in_flight), in_flight.len()))
+    let state = settle(job, chain.state(storage, job)?, &in_flight);
+    Ok((settle(job, state, &chain.waiting(storage, job)?), in_flight.len()))
 }

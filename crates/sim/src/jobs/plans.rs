@@ -63,6 +63,11 @@ pub fn plan(job: &Arc<Job>, output: &Output) -> Plan {
             sketch.process::<StreamKey>(&[from], "value-ttl", process::expiring);
         }
         Shape::Rules => sketch.rules(),
+        Shape::Folds => {
+            let from = sketch.keyed_source(0, 0, by_key_and_origin);
+            sketch.process::<StreamKey>(&[from], "aggregating", process::folds);
+        }
+        Shape::Waiting => sketch.waiting(),
     }
     let Sketch { vertices, edges, operators, .. } = sketch;
     Plan { job: "simulated".into(), vertices, edges, operators }
@@ -171,6 +176,16 @@ impl Sketch {
             Ok(Box::new(Head::new(Box::new(unpack) as Next<process::Rows>)))
         });
         self.edge(from, last, 0, Partitioning::Hash, codec::<process::Rows>());
+    }
+
+    fn waiting(&mut self) {
+        let from = self.source(0, |builder| {
+            let next = builder.outlet(0, Partitioner::Hash(|row: &KeyedRow<StreamKey>| row.hash));
+            let next = Box::new(KeyBy { seed: builder.key_seed(), key: by_key_and_origin, next });
+            process::wait(builder, next)
+        });
+        self.operator("wait", from, Role::Stateful, &[("waiting", "split-list")]);
+        self.tally_and_sink::<StreamKey>(&[from]);
     }
 
     /// The last vertex of most jobs: a tally and the sink, in one chain.

@@ -7,8 +7,9 @@ use flott_runtime::error::Result;
 use flott_runtime::key::Key;
 use flott_runtime::operator::pre_aggregate::PreAggregate;
 use flott_runtime::operator::process::{
-    BoxError, BroadcastProcess, Core, ExpiringRef, ExpiringValue, Firing, List, ListRef, Map, MapRef, Out, Process,
-    State, TimedProcess, TimerOut, TwoProcess, Value, ValueRef,
+    Aggregating, AggregatingRef, BoxError, BroadcastProcess, Core, ExpiringRef, ExpiringValue, Firing, List,
+    ListProcess, ListRef, Map, MapRef, Out, Process, SplitList, State, TimedProcess, TimerOut, TwoProcess, Value,
+    ValueRef,
 };
 use flott_runtime::operator::side::{SideOutput, Sides};
 use flott_runtime::operator::two_inputs::TwoHeads;
@@ -118,6 +119,62 @@ pub fn expiring(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -
         });
     let process: Next<KeyedRow<StreamKey>> = Box::new(Process::new(core, f));
     Ok(Box::new(Head::new(process)))
+}
+
+/// A tally that is an aggregate.
+pub fn folds(job: &Arc<Job>, builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Box<dyn Chain>> {
+    let of = Arc::clone(job);
+    let add = move |tally: &mut Tally, row: Row| {
+        *tally = of.tally(Some(std::mem::take(tally)), &row).0.unwrap_or_default();
+    };
+    let state = Aggregating::<Row, Tally, Tally>::named("tally", Tally::default, add, Tally::clone);
+    let core = core(&state, builder, next)?;
+    let job = Arc::clone(job);
+    let f = user::<StreamKey, Aggregating<Row, Tally, Tally>, _>(
+        move |mut tally: AggregatingRef<'_, StreamKey, Row, Tally, Tally>, row, out| {
+            if job.deletes(&row) {
+                tally.clear()
+            } else {
+                tally.add(row.clone())
+            }
+            let Tally { count, chain } = tally.get().unwrap_or_default();
+            out.emit(Row { count, chain, ..row });
+            Ok(())
+        },
+    );
+    let process: Next<KeyedRow<StreamKey>> = Box::new(Process::new(core, f));
+    Ok(Box::new(Head::new(process)))
+}
+
+/// So many rows wait in a worker's list at most.
+const WAITING: usize = 7;
+
+/// Rows wait in the list of the worker that read them.
+pub fn wait(builder: &mut SubtaskBuilder, next: Next<Row>) -> Result<Next<Row>> {
+    let list = SplitList::<Row>::named("waiting").open("wait", builder)?;
+    let on_record = Arc::new(waiting(|mut waiting: ListRef<'_, u64, Row>, row: Row, out: &mut Out<'_, (), Row>| {
+        waiting.push(row);
+        if waiting.len() == WAITING {
+            waiting.take().into_iter().for_each(|row| out.emit(row));
+        }
+        Ok(())
+    }));
+    let on_end = Arc::new(ending(|waiting: ListRef<'_, u64, Row>, out: &mut Out<'_, (), Row>| {
+        waiting.to_vec().into_iter().for_each(|row| out.emit(row));
+        Ok(())
+    }));
+    let mark = builder.mark("wait");
+    Ok(Box::new(ListProcess::new("wait", list, (on_record, on_end), mark, (Sides::default(), next))))
+}
+
+/// Says what a closure's references live for.
+fn waiting<F: for<'a> Fn(ListRef<'a, u64, Row>, Row, &mut Out<'_, (), Row>) -> Result<(), BoxError>>(f: F) -> F {
+    f
+}
+
+/// The same, for the end.
+fn ending<F: for<'a> Fn(ListRef<'a, u64, Row>, &mut Out<'_, (), Row>) -> Result<(), BoxError>>(f: F) -> F {
+    f
 }
 
 /// Two inputs, one tally.

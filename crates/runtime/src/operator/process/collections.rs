@@ -132,8 +132,8 @@ impl<K: Key, M: Key, V: crate::state::Value> MapRef<'_, K, M, V> {
         self.state.settle(removed)
     }
 
-    /// Shows all entries of this key, in an order that a restore does not change and that means nothing. `look` must not
-    /// use this state otherwise.
+    /// Shows all entries of this key, in an order that means nothing, and that a restore does not change unless it is one into
+    /// another backend. `look` must not use this state otherwise.
     pub fn for_each(&self, look: impl FnMut(&M, &V)) {
         self.state.settle(self.state.for_each(self.hash, self.key, look));
     }
@@ -189,7 +189,7 @@ impl<V: crate::state::Value> State for List<V> {
     }
 
     fn at<'a, K: Key>(open: &'a mut AnyList<K, V>, hash: u64, key: &'a K, _: Time) -> ListRef<'a, K, V> {
-        ListRef { state: open, hash, key }
+        ListRef::new(open, hash, key)
     }
 }
 
@@ -198,6 +198,12 @@ pub struct ListRef<'a, K, V> {
     state: &'a mut AnyList<K, V>,
     hash: u64,
     key: &'a K,
+}
+
+impl<'a, K, V> ListRef<'a, K, V> {
+    pub(super) fn new(state: &'a mut AnyList<K, V>, hash: u64, key: &'a K) -> ListRef<'a, K, V> {
+        ListRef { state, hash, key }
+    }
 }
 
 impl<K: Key, V: crate::state::Value> ListRef<'_, K, V> {

@@ -87,7 +87,7 @@ impl StateBackend for StoredBackend {
 
     fn list<K: Key, V: Value>(&mut self, declaration: ListDeclaration) -> Result<StoredList<K, V>, StateError> {
         let (name, store) = self.claim(declaration.name)?;
-        StoredList::new(store, name, self.space.clone(), self.failure()).map(|made| self.add(made))
+        StoredList::new(store, (name, declaration.split), self.space.clone(), self.failure()).map(|made| self.add(made))
     }
 
     fn tables(&self) -> &[SharedTable] {

@@ -9,11 +9,11 @@ use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
+use crate::state::split::{Foreign, skim_element};
 use crate::state::store::{Change, Store};
 use crate::state::versioned::{Cut, Epoch};
-use crate::state::{ListState, SharedTable, StateError, Value};
+use crate::state::{ListState, Share, SharedTable, StateError, Value};
 use std::cell::RefCell;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,14 +69,15 @@ impl Lengths {
     }
 }
 
-struct ListTable<T> {
+struct ListTable<K, V> {
     rows: Rows,
-    of: PhantomData<fn() -> T>,
+    /// Of a split list, while it is restored: what comes from other workers.
+    foreign: Option<Foreign<K, V>>,
 }
 
 /// A list per key, in a store. Cheap to clone: clones share one table.
 pub struct StoredList<K, V> {
-    table: Rc<RefCell<ListTable<(K, V)>>>,
+    table: Rc<RefCell<ListTable<K, V>>>,
 }
 
 impl<K, V> Clone for StoredList<K, V> {
@@ -88,13 +89,14 @@ impl<K, V> Clone for StoredList<K, V> {
 impl<K: Key, V: Value> StoredList<K, V> {
     pub(super) fn new(
         store: Rc<dyn Store>,
-        name: Arc<StateName>,
+        (name, split): (Arc<StateName>, bool),
         keys: KeySpace,
         failure: Failure,
     ) -> Result<(Self, SharedTable), StateError> {
-        let rows = Rows::new(store, name, StateKind::List, keys, failure)?;
-        let table = Rc::new(RefCell::new(ListTable { rows, of: PhantomData }));
-        let erased: SharedTable = Rc::<RefCell<ListTable<(K, V)>>>::clone(&table);
+        let kind = if split { StateKind::SplitList } else { StateKind::List };
+        let rows = Rows::new(store, name, kind, keys, failure)?;
+        let table = Rc::new(RefCell::new(ListTable { rows, foreign: None }));
+        let erased: SharedTable = Rc::<RefCell<ListTable<K, V>>>::clone(&table);
         Ok((Self { table }, erased))
     }
 
@@ -112,7 +114,7 @@ impl<K: Key, V: Value> StoredList<K, V> {
     }
 }
 
-impl<K: Key, V: Value> ListTable<(K, V)> {
+impl<K: Key, V: Value> ListTable<K, V> {
     fn items(&self, hash: u64, key: &K) -> Result<Vec<V>, StateError> {
         let entry = self.rows.entry(hash, key)?;
         let Some(row) = self.rows.get(&entry)? else { return Ok(Vec::new()) };
@@ -184,7 +186,7 @@ impl<K: Key, V: Value> ListState<K, V> for StoredList<K, V> {
     }
 }
 
-impl<K: Key, V: Value> KeyedTable for ListTable<(K, V)> {
+impl<K: Key, V: Value> KeyedTable for ListTable<K, V> {
     type User = K;
     type Snapshots = Rows;
 
@@ -213,5 +215,30 @@ impl<K: Key, V: Value> KeyedTable for ListTable<(K, V)> {
             self.push(&entry, old.as_ref(), element.to_vec())?;
         }
         Ok(())
+    }
+
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_element::<V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::Sequence(Box::new(Shape::of_type::<V>()))
+    }
+
+    fn apply_foreign(
+        &mut self,
+        kind: BlockKind,
+        (writer, share): (u32, &Share),
+        (hash, key): (u64, K),
+        reader: &mut EntryReader<'_>,
+    ) -> Result<(), StateError> {
+        self.foreign.get_or_insert_with(|| Foreign::under(hash, key)).apply(kind, writer, share, reader)
+    }
+
+    fn restored(&mut self) {
+        if let Some((hash, key, items)) = self.foreign.take().map(Foreign::into_items) {
+            let appended = items.iter().try_for_each(|item| self.append(hash, &key, item));
+            self.rows.failure.or_default(appended);
+        }
     }
 }

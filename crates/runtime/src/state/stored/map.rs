@@ -6,6 +6,7 @@ use crate::key::{Key, KeySpace, Shape, hash_key};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
+use crate::state::map::skim_entry;
 use crate::state::store::Store;
 use crate::state::{MapState, SharedTable, StateError, Value};
 use std::cell::RefCell;
@@ -207,5 +208,13 @@ impl<K: Key, M: Key, V: Value> KeyedTable for MapTable<(K, M, V)> {
         }
         let (content, _) = reader.raw::<V>()?;
         self.rows.put(&entry, old.as_ref(), content, Vec::new())
+    }
+
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_entry::<M, V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::Map(Box::new((Shape::of_type::<M>(), Shape::of_type::<V>())))
     }
 }

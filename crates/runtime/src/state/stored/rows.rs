@@ -122,7 +122,7 @@ impl Rows {
         content: &[u8],
         mut beside: Vec<Change>,
     ) -> Result<(), StateError> {
-        if self.declared.kind != StateKind::List {
+        if !self.declared.kind.is_list() {
             self.len += usize::from(old.is_none());
             old.into_iter().try_for_each(|old| self.save(entry, old))?;
         }
@@ -198,14 +198,14 @@ impl Rows {
     /// The epoch of the last write of this entry that a cut holds, if it holds any.
     fn held(&self, cut: Cut, row: &Row) -> Option<Epoch> {
         match self.declared.kind {
-            StateKind::List => Lengths::decode(&row.content).held(cut),
+            StateKind::List | StateKind::SplitList => Lengths::decode(&row.content).held(cut),
             _ => cut.covers(row.epoch).then_some(row.epoch),
         }
     }
 
     /// Must run before an entry changes or goes away.
     fn save(&mut self, entry: &[u8], row: &Row) -> Result<(), StateError> {
-        if row.epoch == self.epoch && self.declared.kind != StateKind::List {
+        if row.epoch == self.epoch && !self.declared.kind.is_list() {
             return Ok(());
         }
         for index in 0..self.open.len() {
@@ -224,7 +224,9 @@ impl Rows {
         let Some((group, identity)) = entry.split_first_chunk::<2>() else { return Ok(0) };
         let group = u16::from_be_bytes(*group);
         let pieces = match self.declared.kind {
-            StateKind::List => self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?,
+            StateKind::List | StateKind::SplitList => {
+                self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?
+            }
             _ => vec![(identity.to_vec(), row.content.clone())],
         };
         let Some(open) = self.open.get_mut(index) else { return Ok(0) };

@@ -192,4 +192,12 @@ impl<K: Key> KeyedTable for TimerTable<K> {
             BlockKind::Puts => self.register(hash, &key, time).map(drop),
         }
     }
+
+    fn skim(_: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        reader.value::<i64>().map(drop)
+    }
+
+    fn value_type() -> Shape {
+        Shape::of_type::<()>()
+    }
 }

@@ -6,6 +6,7 @@ use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
+use crate::state::heap::skim_value;
 use crate::state::store::Store;
 use crate::state::{SharedTable, StateError, Value, ValueState};
 use std::cell::RefCell;
@@ -185,5 +186,13 @@ impl<K: Key, V: Value> KeyedTable for ValueTable<(K, V)> {
         // Decoded, so that what does not fit is refused before the first record; kept as it is.
         let (content, _) = reader.raw::<V>()?;
         self.rows.put(&entry, old.as_ref(), content, Vec::new())
+    }
+
+    fn skim(kind: BlockKind, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
+        skim_value::<V>(kind, reader)
+    }
+
+    fn value_type() -> Shape {
+        Shape::of_type::<V>()
     }
 }

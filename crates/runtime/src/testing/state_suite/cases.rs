@@ -326,7 +326,7 @@ fn map(state: &str) -> MapDeclaration {
 }
 
 fn list(state: &str) -> ListDeclaration {
-    ListDeclaration { name: StateName::new("operator", state) }
+    ListDeclaration { name: StateName::new("operator", state), split: false }
 }
 
 /// Maps of different keys are apart, and every operation does what it says.

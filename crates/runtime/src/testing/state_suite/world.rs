@@ -1,11 +1,11 @@
 //! Random schedules of a whole job against a plain model: writes, removals, timers, overlapping cuts, savepoints, slow
 //! scans, aborts, crashes, and restores on another number of workers. Bytes on "disk" are real segments.
 
-use super::{Random, Snapshot, footer, restore, start};
+use super::{Random, Snapshot, footer, restore_share, start};
 use crate::key::{KeySpace, hash_key, owner};
 use crate::segment::{BlockKind, Footer};
 use crate::state::{
-    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, StateBackend, StateName, TimerDeclaration,
+    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, Share, StateBackend, StateName, TimerDeclaration,
     TimerState, ValueDeclaration, ValueState,
 };
 use bytes::Bytes;
@@ -28,6 +28,8 @@ struct Model {
     timers: BTreeSet<(i64, u64)>,
     baskets: BTreeMap<(u64, String), u64>,
     diaries: BTreeMap<u64, Vec<String>>,
+    /// By worker.
+    queues: Vec<Vec<u64>>,
 }
 
 struct Worker<B: StateBackend> {
@@ -37,6 +39,8 @@ struct Worker<B: StateBackend> {
     timers: B::Timers<u64>,
     baskets: B::Map<u64, String, u64>,
     diaries: B::List<u64, String>,
+    queue: B::List<u64, u64>,
+    own: (u64, u64),
 }
 
 struct Pending {
@@ -86,6 +90,7 @@ impl<'a, B: StateBackend> World<'a, B> {
             met: BTreeMap::new(),
         };
         world.workers = world.make_workers();
+        world.model.queues.resize(world.workers.len(), Vec::new());
         world.workers.iter().for_each(|worker| start(&worker.backend, None));
         world
     }
@@ -99,8 +104,10 @@ impl<'a, B: StateBackend> World<'a, B> {
             let accounts = backend.value(ValueDeclaration { name: name("accounts") }).expect("a new name");
             let timers = backend.timers(TimerDeclaration { name: name("timers") }).expect("a new name");
             let baskets = backend.map(MapDeclaration { name: name("baskets"), copies: false }).expect("a new name");
-            let diaries = backend.list(ListDeclaration { name: name("diaries") }).expect("a new name");
-            Worker { backend, space, accounts, timers, baskets, diaries }
+            let diaries = backend.list(ListDeclaration { name: name("diaries"), split: false }).expect("a new name");
+            let queue = backend.list(ListDeclaration { name: name("queue"), split: true }).expect("a new name");
+            let own = space.own_key().expect("every worker owns key groups");
+            Worker { backend, space, accounts, timers, baskets, diaries, queue, own }
         };
         (0..count).map(make).collect()
     }
@@ -177,6 +184,19 @@ impl<'a, B: StateBackend> World<'a, B> {
             self.model.diaries.entry(key).or_default().push(item.clone());
             self.worker(hash).diaries.append(hash, key, item).expect("a working backend");
         }
+    }
+
+    fn queue(&mut self) {
+        let place = self.random.below(self.workers.len() as u64) as usize;
+        let (worker, model) = (self.workers.get_mut(place), self.model.queues.get_mut(place));
+        let (Some(Worker { queue, own: (hash, key), .. }), Some(model)) = (worker, model) else { return };
+        if self.random.below(20) == 0 {
+            assert_eq!(queue.clear(*hash, key), Ok(std::mem::take(model)));
+            return;
+        }
+        let item = self.random.below(1_000_000);
+        model.push(item);
+        queue.append(*hash, *key, item).expect("a working backend");
     }
 
     fn timer(&mut self) {
@@ -307,29 +327,42 @@ impl<'a, B: StateBackend> World<'a, B> {
     fn restore(&mut self) {
         let Some(id) = self.newest else { return };
         let chain = self.chain(id);
+        let stored = self.stored.get(&id).expect("its newest").model.clone();
         let before = self.workers.len();
         let workers = self.make_workers();
-        for worker in &workers {
-            restore(&worker.backend, &chain, &worker.space.owned).expect("the same types");
+        let taken_by = stored.queues.len() as u16;
+        for (worker, index) in workers.iter().zip(0..) {
+            let share = Share { before: taken_by, workers: workers.len() as u16, worker: index };
+            restore_share(&worker.backend, &chain, &worker.space, share).expect("the same types");
             start(&worker.backend, Some(id));
         }
         self.meet("restored on another number of workers", workers.len() != before);
         self.meet("restored from a chain", chain.len() > 2);
         self.workers = workers;
         self.pending.clear();
-        self.model = self.stored.get(&id).expect("its newest").model.clone();
+        self.model = stored;
+        self.model.queues = deal(&self.model.queues, self.workers.len());
         self.now = self.model.timers.first().map_or(self.now, |(time, _)| self.now.min(*time));
         self.check();
     }
 
     fn check(&mut self) {
-        let mut sizes = [0; 4];
+        let mut sizes = [0; 5];
         for worker in &self.workers {
             let lengths = worker.backend.tables().iter().map(|table| table.borrow().len());
             sizes.iter_mut().zip(lengths).for_each(|(size, length)| *size += length);
         }
-        let Model { accounts, timers, baskets, diaries } = &self.model;
-        assert_eq!(sizes, [accounts.len(), timers.len(), baskets.len(), diaries.values().map(Vec::len).sum()]);
+        let Model { accounts, timers, baskets, diaries, queues } = &self.model;
+        let lists: usize = diaries.values().map(Vec::len).sum();
+        let own_lists: usize = queues.iter().map(Vec::len).sum();
+        assert_eq!(sizes, [accounts.len(), timers.len(), baskets.len(), lists, own_lists]);
+        for (Worker { queue, own: (hash, key), .. }, expected) in self.workers.iter().zip(queues) {
+            assert_eq!(
+                queue.read(*hash, key, |items| items == expected),
+                Ok(true),
+                "a split list was dealt out wrongly"
+            );
+        }
         for (key, account) in self.model.accounts.clone() {
             let hash = hash_key(self.seed, &key).expect("a key");
             assert_eq!(self.worker(hash).accounts.get(hash, &key), Ok(Some(account)));
@@ -360,6 +393,7 @@ impl<'a, B: StateBackend> World<'a, B> {
             (0..self.random.below(4)).for_each(|_| self.timer());
             (0..self.random.below(9)).for_each(|_| self.basket(keys));
             (0..self.random.below(5)).for_each(|_| self.diary(keys));
+            (0..self.random.below(4)).for_each(|_| self.queue());
             if self.pending.len() < 2 && self.random.below(4) == 0 {
                 self.cut();
             }
@@ -374,6 +408,20 @@ impl<'a, B: StateBackend> World<'a, B> {
         self.check();
         self.restore();
     }
+}
+
+/// What becomes of split lists on another number of workers: dealt out in turn, the list of each writer from another worker on.
+fn deal(queues: &[Vec<u64>], workers: usize) -> Vec<Vec<u64>> {
+    if queues.len() == workers {
+        return queues.to_vec();
+    }
+    let mut dealt = vec![Vec::new(); workers];
+    for (writer, queue) in queues.iter().enumerate() {
+        for (position, item) in queue.iter().enumerate() {
+            dealt.get_mut((writer + position) % workers).expect("below their number").push(*item);
+        }
+    }
+    dealt
 }
 
 fn entry(key: &String, account: &Account) -> Vec<u8> {

@@ -1,15 +1,57 @@
-//! What the channels and ends of a subtask become when the checkpoint was taken with another number of workers: then no
-//! channel is what it was, and each gets what is true of all old ones of its edge (`docs/decisions/028`).
+//! What becomes of the state, the channels and the ends of a subtask when the checkpoint was taken with another number of
+//! workers: which segments hold its state; and no channel is what it was, so each gets what is true of all old ones of its edge
+//! (`docs/decisions/028`).
 //!
-//! Nothing was in flight: the job manager has seen to that. Keyed state, positions and tokens are found elsewhere, by owner.
+//! Nothing was in flight: the job manager has seen to that. Positions and tokens are found elsewhere, by owner.
 
+use crate::attempt::Attempt;
 use crate::control::{ChannelPart, SubtaskPart};
+use crate::key::group_range;
 use crate::packet::ChannelId;
+use crate::segment::StateKind;
+use crate::state::Share;
 use crate::subtask::{RestoredChannel, Subtask};
 use crate::time::Watermark;
 use flott_checkpoint::SubtaskId;
 use litemap::LiteMap;
 use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Whose segments hold what a worker needs of a state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Writers {
+    /// Those that held its key groups.
+    Owners,
+    /// That of the first worker.
+    First,
+    /// All of them.
+    All,
+}
+
+/// What to read of a state.
+pub(super) struct Wanted {
+    pub(super) by: Writers,
+    pub(super) groups: Range<u16>,
+    /// If it is not divided by keys and others wrote it: this worker's part in it.
+    pub(super) share: Option<Share>,
+}
+
+impl Wanted {
+    pub(super) fn of(kind: StateKind, attempt: &Attempt, worker: u16) -> Wanted {
+        let (workers, key_groups) = (attempt.workers, attempt.key_groups);
+        let share = attempt.rescaled_from().map(|before| Share { before, workers, worker });
+        match (kind, share) {
+            (StateKind::Broadcast, Some(Share { before, .. })) => {
+                Wanted { by: Writers::First, groups: group_range(key_groups, before.into(), 0), share }
+            }
+            (StateKind::SplitList, Some(_)) => Wanted { by: Writers::All, groups: 0..key_groups, share },
+            _ => {
+                let groups = group_range(key_groups, workers.into(), worker.into());
+                Wanted { by: Writers::Owners, groups, share: None }
+            }
+        }
+    }
+}
 
 /// What a subtask gets back.
 pub(super) struct Merged {

@@ -113,7 +113,14 @@ impl Run {
         }
         let (checkpoint, _) = self.completed.last()?;
         Some((
-            Restore { checkpoint: *checkpoint, manifests, same_topology: true, own: true, commits: true },
+            Restore {
+                checkpoint: *checkpoint,
+                manifests,
+                same_topology: true,
+                own: true,
+                commits: true,
+                looks_only: false,
+            },
             self.storage.clone(),
         ))
     }
