@@ -1,6 +1,6 @@
 //! What can be tuned, and what follows from it for RocksDB.
 
-use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
 
 /// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,11 @@ impl Budget {
         blocks.set_block_cache(&self.cache);
         blocks.set_bloom_filter(f64::from(filter_bits), false);
         blocks.set_cache_index_and_filter_blocks(true);
+        // In one piece each, they are megabytes that no small cache can hold: then every look-up reads and checks them anew.
+        blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        blocks.set_partition_filters(true);
+        blocks.set_metadata_block_size(4 << 10);
+        blocks.set_pin_top_level_index_and_filter(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
         let mut options = Options::default();
         options.create_if_missing(true);
