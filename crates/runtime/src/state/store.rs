@@ -44,6 +44,19 @@ pub trait Store {
     /// If the store cannot write; what it holds of these changes is unknown then.
     fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError>;
 
+    /// Takes many keys that it does not have yet, in their order and each once: what a restore brings. A store may have a shorter
+    /// way for them than [`Store::write`].
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    fn load<'a>(
+        &self,
+        space: Space,
+        sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
+    ) -> Result<(), StoreError> {
+        self.write(space, sorted.map(|(key, value)| Change::Put(key.to_vec(), value.to_vec())).collect())
+    }
+
     /// Removes all keys from `from` up to and without `until`.
     ///
     /// # Errors

@@ -141,6 +141,7 @@ pub(super) fn restore<B: StateBackend>(
             let range = apply.block.piece.range();
             let stored = file.get(range.start as usize..range.end as usize).expect("checked by the footer");
             let block = apply.block.decode(Bytes::copy_from_slice(stored)).expect("an undamaged block");
+            table.borrow_mut().restoring(apply.full);
             table.borrow_mut().restore(&block, &apply.groups)?;
         }
     }

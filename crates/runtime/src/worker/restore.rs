@@ -76,6 +76,8 @@ enum Piece {
         path: String,
         entry: BlockEntry,
         groups: Option<Range<u16>>,
+        /// Nothing that was applied before has one of its entries.
+        full: bool,
         table: SharedTable,
     },
     Blob {
@@ -354,10 +356,11 @@ impl Piece {
 impl Blocks {
     fn apply(&mut self, piece: &Piece, bytes: Bytes, attempt: &Attempt) -> Result<()> {
         match piece {
-            Piece::Block { path, entry, groups, table } => {
+            Piece::Block { path, entry, groups, full, table } => {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
+                table.restoring(*full);
                 let restored = match groups {
                     Some(groups) => table.restore(&block, groups),
                     None => table.restore_copy(&block),
@@ -418,11 +421,12 @@ fn plan_table(
     }
     let plan =
         restore_plan(&chain.footers, &stored, wanted.groups.clone()).map_err(|error| unusable(error.to_string()))?;
-    for Apply { link, segment, block, groups } in plan {
+    for Apply { link, segment, block, groups, full } in plan {
         let path = chain.paths.get(link).and_then(|paths| paths.get(segment));
         let path = path.expect("a plan names segments of its chain").clone();
         let groups = Some(groups).filter(|_| !wanted.copy);
-        blocks.waiting.push_back(Piece::Block { path, entry: block.clone(), groups, table: SharedTable::clone(table) });
+        let (entry, table) = (block.clone(), SharedTable::clone(table));
+        blocks.waiting.push_back(Piece::Block { path, entry, groups, full, table });
     }
     Ok(())
 }
