@@ -32,6 +32,9 @@ pub(crate) struct KillOptions {
     /// Which checkpoint mode
     #[arg(long, default_value = "aligned")]
     pub(crate) mode: String,
+    /// Where its state lies: heap or rocksdb, which is built for it
+    #[arg(long, default_value = "heap")]
+    pub(crate) state_backend: String,
     /// How many kills
     #[arg(long, default_value_t = 20)]
     pub(crate) kills: u32,
@@ -48,9 +51,10 @@ struct Tally {
 }
 
 pub(crate) fn run(options: &KillOptions) -> Result<(), String> {
-    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", "testing", "--example", &options.example])?;
+    let features = if options.state_backend == "rocksdb" { "testing,rocksdb" } else { "testing" };
+    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", features, "--example", &options.example])?;
     let binary = target().join("release/examples").join(&options.example);
-    let directory = target().join("kill").join(&options.mode);
+    let directory = target().join("kill").join(format!("{}-{}", options.mode, options.state_backend));
     if directory.exists() {
         fs::remove_dir_all(&directory).map_err(|error| format!("cannot clear {}: {error}", directory.display()))?;
     }
@@ -76,6 +80,7 @@ fn arguments(options: &KillOptions, directory: &Path, rate: Option<u32>) -> Vec<
     let mut arguments: Vec<String> =
         ["--json", "--workers", "2", "--checkpoint-interval", "50ms"].map(String::from).to_vec();
     arguments.extend(["--checkpoint-mode".into(), options.mode.clone()]);
+    arguments.extend(["--state-backend".into(), options.state_backend.clone(), "--work-dir".into(), path("work")]);
     arguments.extend(["--checkpoint-dir".into(), path("checkpoints"), "--output".into(), path("out")]);
     arguments.extend(rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
     arguments

@@ -51,7 +51,7 @@ struct Options {
     #[arg(long)]
     window: Option<usize>,
     /// Records of `keyed-count` and `struct-count`: enough for a few checkpoints in the second half
-    #[arg(long, default_value_t = 200_000_000)]
+    #[arg(long, default_value_t = RECORDS)]
     records: u64,
     /// Records of `keyed-count` in Flink: enough that its code is compiled in the second half
     #[arg(long, default_value_t = 20_000_000)]
@@ -89,6 +89,9 @@ enum Bench {
     RocksdbLarge,
     All,
 }
+
+/// Records of `keyed-count`, unless it is told otherwise.
+const RECORDS: u64 = 200_000_000;
 
 /// Five times what `rocksdb-large` gives it.
 const LARGE_STATE: u64 = 320 << 20;
@@ -145,10 +148,10 @@ fn main() -> ExitCode {
     {
         return memory::child(what, size).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
+    if let [_, flag, backend, directory] = &std::env::args().collect::<Vec<_>>()[..]
         && flag == recovery::CHILD
     {
-        return recovery::child(directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return recovery::child(backend, directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
     if let [_, flag, what, spec] = &std::env::args().collect::<Vec<_>>()[..]
         && flag == large::child::CHILD

@@ -84,6 +84,31 @@ impl RocksStore {
     }
 }
 
+impl RocksStore {
+    /// The iterator lives as long as the call: one that stays open would hold memtables and files that are gone.
+    fn iterate(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        mut read: ReadOptions,
+    ) -> Result<(), StoreError> {
+        self.with(|open| {
+            read.set_iterate_upper_bound(until);
+            let mut iterator = open.database.raw_iterator_cf_opt(open.family(space), read);
+            iterator.seek(from);
+            while let Some((key, value)) = iterator.item() {
+                if !look(key, value) {
+                    break;
+                }
+                iterator.next();
+            }
+            iterator.status()
+        })
+    }
+}
+
 fn failed(path: &Path, error: rocksdb::Error) -> StoreError {
     StoreError(format!("RocksDB in {}: {}; see that its disk has room and works", path.display(), error.into_string()))
 }
@@ -152,19 +177,19 @@ impl Store for RocksStore {
         until: &[u8],
         look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
-        self.with(|open| {
-            let mut read = ReadOptions::default();
-            read.set_iterate_upper_bound(until);
-            let mut iterator = open.database.raw_iterator_cf_opt(open.family(space), read);
-            iterator.seek(from);
-            while let Some((key, value)) = iterator.item() {
-                if !look(key, value) {
-                    break;
-                }
-                iterator.next();
-            }
-            iterator.status()
-        })
+        self.iterate(space, from, until, look, ReadOptions::default())
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut read = ReadOptions::default();
+        read.fill_cache(false);
+        self.iterate(space, from, until, look, read)
     }
 }
 

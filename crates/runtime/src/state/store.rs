@@ -75,6 +75,20 @@ pub trait Store {
         until: &[u8],
         look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError>;
+
+    /// As [`Store::visit`], for a snapshot: it comes to everything once, and should drive nothing out of a cache.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn scan(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.visit(space, from, until, look)
+    }
 }
 
 /// Makes the stores of a job's subtasks, and owns what they share: a directory, a budget of memory.

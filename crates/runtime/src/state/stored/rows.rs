@@ -293,7 +293,7 @@ impl Rows {
                 seen.push((key.to_vec(), value.to_vec()));
                 seen.len() < budget
             };
-            self.store.visit(self.space, &from, &until, &mut look).map_err(self.failed())?;
+            self.store.scan(self.space, &from, &until, &mut look).map_err(self.failed())?;
             let exhausted = seen.len() < budget;
             budget -= seen.len();
             let last = seen.last().map(|(key, _)| [key.as_slice(), &[0]].concat());
