@@ -38,7 +38,18 @@ fn postgres() -> Result<(), String> {
 fn rocksdb() -> Result<(), String> {
     needs_of_rocksdb()?;
     cargo(&["test", "--locked", "-p", "flott-rocksdb"])?;
-    cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb", "--test", "rocksdb_disk"])
+    cargo(&[
+        "test",
+        "--locked",
+        "-p",
+        "flott",
+        "--features",
+        "rocksdb,testing",
+        "--test",
+        "rocksdb",
+        "--test",
+        "rocksdb_disk",
+    ])
 }
 
 /// What compiles RocksDB, wherever all features are on.

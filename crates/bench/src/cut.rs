@@ -28,10 +28,7 @@ fn measure(backend: Backend, keys: u64, name: &str, runs: usize) -> Vec<Figure> 
         Backend::Rocksdb => (None, Some(20_000.0)),
     };
     let what = |percentile| format!("{}, {name} keys, {percentile}, thread CPU", backend.name());
-    vec![
-        Figure::of("cut", what("p50"), &p50, "us", p50_bar),
-        Figure::of("cut", what("p99"), &p99, "us", p99_bar),
-    ]
+    vec![Figure::of("cut", what("p50"), &p50, "us", p50_bar), Figure::of("cut", what("p99"), &p99, "us", p99_bar)]
 }
 
 /// One cut on a table that was written to since the last one.

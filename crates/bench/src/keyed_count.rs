@@ -139,13 +139,7 @@ pub(crate) fn run_struct(options: &Options) -> std::result::Result<Vec<Figure>, 
 
 /// What checkpoints cost is compared with what the workers' cores have to give in the same time: that is the throughput that a
 /// job which is short of CPU loses, and another load on the machine does not change it.
-fn with_and_without(
-    bench: &'static str,
-    who: &str,
-    off: &[Spent],
-    on: &[Spent],
-    bar: Option<f64>,
-) -> Vec<Figure> {
+fn with_and_without(bench: &'static str, who: &str, off: &[Spent], on: &[Spent], bar: Option<f64>) -> Vec<Figure> {
     let cpu = |runs: &[Spent]| runs.iter().map(|run| run.cpu).collect::<Vec<f64>>();
     let share = |(off, on): (&Spent, &Spent)| (on.cpu - off.cpu) * on.records / (on.wall * f64::from(WORKERS)) * 100.0;
     let loss: Vec<f64> = off.iter().zip(on).map(share).collect();
@@ -249,7 +243,8 @@ fn run_job<A: Record + Sync>(
     job.state_backend(spec.backend.of_jobs()).work_dir(directory.path().join("work"));
     set_window(&job, spec.window);
     if spec.checkpoints {
-        job.checkpoint_dir(directory.path().join("checkpoints").to_string_lossy().into_owned()).checkpoint_interval(Duration::from_secs(1));
+        job.checkpoint_dir(directory.path().join("checkpoints").to_string_lossy().into_owned())
+            .checkpoint_interval(Duration::from_secs(1));
     }
     job.source("numbers", Generator::new(spec.records, 1, |number, _| key(number)).splits(SPLITS))
         .key_by(|key| *key)

@@ -167,7 +167,13 @@ impl Process {
     fn start(backend: Backend, directory: &Path) -> std::result::Result<Process, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(own);
-        child.arg(CHILD).arg(backend.word()).arg(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        child
+            .arg(CHILD)
+            .arg(backend.word())
+            .arg(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut child = child.spawn().map_err(|error| error.to_string())?;
         let says = BufReader::new(child.stdout.take().ok_or("a child without stdout")?);
         Ok(Process { child, says })

@@ -24,7 +24,7 @@ impl Default for RocksOptions {
 
 /// A budget below this cannot work: each memtable takes one arena block at least.
 const LEAST_MEMORY: usize = 8 << 20;
-const LARGEST_MEMTABLE: usize = 64 << 20;
+const LARGEST_MEMTABLE: usize = 8 << 20;
 
 /// What the databases of a process share.
 pub(crate) struct Budget {

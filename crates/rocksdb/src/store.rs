@@ -144,11 +144,7 @@ impl Store for RocksStore {
 
     /// As a file that RocksDB takes as it is, with neither log nor memtable: what is in nobody's way goes straight to the lowest
     /// level, and no compaction touches it again.
-    fn load<'a>(
-        &self,
-        space: Space,
-        sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<(), StoreError> {
+    fn load<'a>(&self, space: Space, sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), StoreError> {
         self.with(|open| {
             let file = self.path.join(LOADED);
             let mut writer = SstFileWriter::create(&self.options);

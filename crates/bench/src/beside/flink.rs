@@ -109,7 +109,8 @@ impl Flink {
         let mode = if checkpoints { "eo" } else { "none" };
         let job = ["--n", &records.to_string(), "--p", "2", "--ckpt", mode, "--interval", "1000"];
         let stored = ["--backend", "rocksdb", "--incremental", "true"];
-        number(&self.run(&[&job[..], &stored[..]].concat())?, &["steady_cpu_us_per_record"]).map(|micros| micros * 1_000.0)
+        number(&self.run(&[&job[..], &stored[..]].concat())?, &["steady_cpu_us_per_record"])
+            .map(|micros| micros * 1_000.0)
     }
 
     /// Median milliseconds of a checkpoint under full back-pressure.

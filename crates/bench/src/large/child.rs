@@ -145,9 +145,7 @@ fn fill(spec: &Spec) -> std::result::Result<Filled, String> {
     let (fill, cpu, idle_rate, busy_rate) = std::thread::scope(|scope| {
         let watched = scope.spawn(|| watch(&handle, &shared.over));
         let measured = (|| {
-            wait_until(&handle, "fill its state", || {
-                shared.absent.load(Ordering::Relaxed) + SLACK >= spec.keys
-            })?;
+            wait_until(&handle, "fill its state", || shared.absent.load(Ordering::Relaxed) + SLACK >= spec.keys)?;
             let (fill, cpu) = (shared.records() as f64 / began.elapsed().as_secs_f64(), process_cpu() - cpu);
             let cpu = cpu.as_secs_f64() * 1e6 / shared.records() as f64;
             let settled = handle.status().completed_checkpoints + 1;

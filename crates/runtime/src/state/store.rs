@@ -49,11 +49,7 @@ pub trait Store {
     ///
     /// # Errors
     /// As [`Store::write`].
-    fn load<'a>(
-        &self,
-        space: Space,
-        sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>,
-    ) -> Result<(), StoreError> {
+    fn load<'a>(&self, space: Space, sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), StoreError> {
         self.write(space, sorted.map(|(key, value)| Change::Put(key.to_vec(), value.to_vec())).collect())
     }
 

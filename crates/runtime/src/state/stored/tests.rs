@@ -3,9 +3,7 @@
 use super::list::Lengths;
 use super::{StoredBackend, StoredValue};
 use crate::key::{KeySpace, hash_key};
-use crate::segment::{
-    Block, BlockEntry, BlockKind, Footer, SegmentAssembler, SegmentBuffer, StateHeader, StateName,
-};
+use crate::segment::{Block, BlockEntry, BlockKind, Footer, SegmentAssembler, SegmentBuffer, StateHeader, StateName};
 use crate::state::store::{Change, Space, Store, StoreError};
 use crate::state::versioned::Cut;
 use crate::state::{
