@@ -14,7 +14,14 @@ pub(crate) fn run() -> Result<(), String> {
     parquet()?;
     cargo(&["run", "--release", "--locked", "-p", "flott-sim", "--", "--seeds", "200"])?;
     for mode in ["aligned", "stop-the-world", "at-least-once", "unaligned", "aligned-then-unaligned"] {
-        kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1, s3: false })?;
+        kill::run(&kill::KillOptions {
+            example: "flights".into(),
+            mode: mode.into(),
+            state_backend: "heap".into(),
+            kills: 20,
+            seed: 1,
+            s3: false,
+        })?;
     }
     real::run(&real::all())
 }

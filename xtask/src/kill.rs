@@ -33,6 +33,9 @@ pub(crate) struct KillOptions {
     /// Which checkpoint mode
     #[arg(long, default_value = "aligned")]
     pub(crate) mode: String,
+    /// Where its state lies: heap or rocksdb, which is built for it
+    #[arg(long, default_value = "heap")]
+    pub(crate) state_backend: String,
     /// How many kills
     #[arg(long, default_value_t = 20)]
     pub(crate) kills: u32,
@@ -52,14 +55,20 @@ struct Tally {
 }
 
 pub(crate) fn run(options: &KillOptions) -> Result<(), String> {
-    let features = if options.s3 { "testing,s3" } else { "testing" };
-    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", features, "--example", &options.example])?;
+    let mut features = vec!["testing"];
+    features.extend(options.s3.then_some("s3"));
+    features.extend((options.state_backend == "rocksdb").then_some("rocksdb"));
+    let features = features.join(",");
+    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", &features, "--example", &options.example])?;
     let server = if options.s3 { Some(s3::Server::start(&s3::library(real::install)?)?) } else { None };
     let stage = Stage {
         binary: target().join("release/examples").join(&options.example),
         variables: server.as_ref().map(s3::Server::variables).unwrap_or_default(),
     };
-    let directory = target().join("kill").join(if options.s3 { "s3" } else { "disk" }).join(&options.mode);
+    let directory = target()
+        .join("kill")
+        .join(if options.s3 { "s3" } else { "disk" })
+        .join(format!("{}-{}", options.mode, options.state_backend));
     if directory.exists() {
         fs::remove_dir_all(&directory).map_err(|error| format!("cannot clear {}: {error}", directory.display()))?;
     }
@@ -99,6 +108,7 @@ fn arguments(options: &KillOptions, directory: &Path, rate: Option<u32>) -> Vec<
         format!("s3://{}/{}/{name}", s3::Server::BUCKET, options.mode)
     };
     let checkpoints = if options.s3 { in_bucket() } else { path("checkpoints") };
+    arguments.extend(["--state-backend".into(), options.state_backend.clone(), "--work-dir".into(), path("work")]);
     arguments.extend(["--checkpoint-dir".into(), checkpoints, "--output".into(), path("out")]);
     arguments.extend(rate.into_iter().flat_map(|rate| ["--rate".into(), rate.to_string()]));
     arguments

@@ -40,7 +40,18 @@ fn postgres() -> Result<(), String> {
 fn rocksdb() -> Result<(), String> {
     needs_of_rocksdb()?;
     cargo(&["test", "--locked", "-p", "flott-rocksdb"])?;
-    cargo(&["test", "--locked", "-p", "flott", "--features", "rocksdb,testing", "--test", "rocksdb"])
+    cargo(&[
+        "test",
+        "--locked",
+        "-p",
+        "flott",
+        "--features",
+        "rocksdb,testing",
+        "--test",
+        "rocksdb",
+        "--test",
+        "rocksdb_disk",
+    ])
 }
 
 /// Checkpoints in an object store: a real S3 server that the tests start, through a network that they break. The clients of all

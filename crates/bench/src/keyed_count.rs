@@ -1,7 +1,9 @@
 //! The running count by key: 1 M keys, 2 workers, heap state; CPU time per record of the second half of a run, when the
 //! tables have grown. Beside it the bare loop, plain timely dataflow and Flink on the same records, run in turn. `struct-count` is the
-//! same job with a value of four fields.
+//! same job with a value of four fields. With `--backend rocksdb` the count is in RocksDB, beside Flink's RocksDB backend: bar 1/3 of
+//! its CPU time per record.
 
+use crate::backend::Backend;
 use crate::beside::{limit, plain_timely};
 use crate::measure::{mix, process_cpu};
 use crate::report::Figure;
@@ -49,6 +51,41 @@ impl Summary {
 }
 
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
+    let mut figures = Vec::new();
+    for backend in options.backends()? {
+        figures.extend(match backend {
+            Backend::Heap => run_heap(options)?,
+            Backend::Rocksdb => run_rocksdb(options)?,
+        });
+    }
+    Ok(figures)
+}
+
+/// Records in RocksDB, unless `--records` says otherwise: as many as Flink gets in its RocksDB backend.
+const STORED_RECORDS: u64 = 3_000_000;
+
+fn run_rocksdb(options: &Options) -> std::result::Result<Vec<Figure>, String> {
+    let records = if options.records == crate::RECORDS { STORED_RECORDS } else { options.records };
+    let (mut off, mut on, mut flink) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..options.runs {
+        for (checkpoints, runs) in [(false, &mut off), (true, &mut on)] {
+            let spec = Spec { records, window: options.window, checkpoints, backend: Backend::Rocksdb };
+            runs.push(run_job(&spec, 0u64, |count, _| *count += 1)?);
+        }
+        if let Some(engine) = &options.flink {
+            flink.push([engine.keyed_count_stored(records, false)?, engine.keyed_count_stored(records, true)?]);
+        }
+    }
+    let mut figures = with_and_without("keyed-count", "flott in RocksDB", &off, &on, None);
+    if !flink.is_empty() {
+        let theirs = |which: usize| flink.iter().map(|both| both[which]).collect::<Vec<f64>>();
+        figures.extend(beside_flink("in RocksDB, no checkpoints", &off, theirs(0), 3.0));
+        figures.extend(beside_flink("in RocksDB, aligned each 1 s", &on, theirs(1), 3.0));
+    }
+    Ok(figures)
+}
+
+fn run_heap(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut flink = Vec::new();
     for _ in 0..options.runs {
@@ -65,7 +102,7 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
             flink.push([engine.keyed_count(records, false)?, engine.keyed_count(records, true)?]);
         }
     }
-    let mut figures = with_and_without("keyed-count", &off, &on, 5.0);
+    let mut figures = with_and_without("keyed-count", "flott", &off, &on, Some(5.0));
     if !loops.is_empty() {
         let ratio = |ours: &[Spent]| ours.iter().zip(&loops).map(|(ours, bare)| ours.cpu / bare).collect::<Vec<f64>>();
         figures.push(Figure::of("keyed-count", "bare loop, two sharded threads", &loops, UNIT, None));
@@ -76,17 +113,17 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
         figures.push(Figure::of("keyed-count", "plain timely dataflow", &timely, UNIT, None));
     }
     if !flink.is_empty() {
-        figures.extend(beside_flink("no checkpoints", &off, flink.iter().map(|[off, _]| *off).collect()));
-        figures.extend(beside_flink("aligned each 1 s", &on, flink.iter().map(|[_, on]| *on).collect()));
+        figures.extend(beside_flink("no checkpoints", &off, flink.iter().map(|[off, _]| *off).collect(), 20.0));
+        figures.extend(beside_flink("aligned each 1 s", &on, flink.iter().map(|[_, on]| *on).collect(), 20.0));
     }
     Ok(figures)
 }
 
-fn beside_flink(what: &str, ours: &[Spent], theirs: Vec<f64>) -> [Figure; 2] {
+fn beside_flink(what: &str, ours: &[Spent], theirs: Vec<f64>, times: f64) -> [Figure; 2] {
     let ratio: Vec<f64> = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.cpu / theirs).collect();
     [
         Figure::of("keyed-count", format!("Flink 2.3, {what}"), &theirs, UNIT, None),
-        Figure::of("keyed-count", format!("flott / Flink, {what}"), &ratio, "x", Some(1.0 / 20.0)),
+        Figure::of("keyed-count", format!("flott / Flink, {what}"), &ratio, "x", Some(1.0 / times)),
     ]
 }
 
@@ -97,19 +134,19 @@ pub(crate) fn run_struct(options: &Options) -> std::result::Result<Vec<Figure>, 
         off.push(summarise(options, false)?);
         on.push(summarise(options, true)?);
     }
-    Ok(with_and_without("struct-count", &off, &on, 12.0))
+    Ok(with_and_without("struct-count", "flott", &off, &on, Some(12.0)))
 }
 
 /// What checkpoints cost is compared with what the workers' cores have to give in the same time: that is the throughput that a
 /// job which is short of CPU loses, and another load on the machine does not change it.
-fn with_and_without(bench: &'static str, off: &[Spent], on: &[Spent], bar: f64) -> Vec<Figure> {
+fn with_and_without(bench: &'static str, who: &str, off: &[Spent], on: &[Spent], bar: Option<f64>) -> Vec<Figure> {
     let cpu = |runs: &[Spent]| runs.iter().map(|run| run.cpu).collect::<Vec<f64>>();
     let share = |(off, on): (&Spent, &Spent)| (on.cpu - off.cpu) * on.records / (on.wall * f64::from(WORKERS)) * 100.0;
     let loss: Vec<f64> = off.iter().zip(on).map(share).collect();
     vec![
-        Figure::of(bench, "flott, no checkpoints", &cpu(off), UNIT, None),
-        Figure::of(bench, "flott, aligned each 1 s", &cpu(on), UNIT, None),
-        Figure::of(bench, "throughput lost by checkpoints each 1 s", &loss, "%", Some(bar)),
+        Figure::of(bench, format!("{who}, no checkpoints"), &cpu(off), UNIT, None),
+        Figure::of(bench, format!("{who}, aligned each 1 s"), &cpu(on), UNIT, None),
+        Figure::of(bench, format!("{who}, throughput lost by checkpoints each 1 s"), &loss, "%", bar),
     ]
 }
 
@@ -165,11 +202,11 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 fn count(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(options.records, options.window, checkpoints, 0u64, |count, _| *count += 1)
+    run_job(&Spec::of(options, checkpoints), 0u64, |count, _| *count += 1)
 }
 
 fn summarise(options: &Options, checkpoints: bool) -> std::result::Result<Spent, String> {
-    run_job(options.records, options.window, checkpoints, Summary::default(), Summary::add)
+    run_job(&Spec::of(options, checkpoints), Summary::default(), Summary::add)
 }
 
 /// Sets the credit window, given in KiB, if there is one.
@@ -179,23 +216,37 @@ pub(crate) fn set_window(job: &Job, window: Option<usize>) {
     }
 }
 
-/// The job of both benches, in a directory of its own.
-fn run_job<A: Record + Sync>(
+/// One run.
+struct Spec {
     records: u64,
     window: Option<usize>,
     checkpoints: bool,
+    backend: Backend,
+}
+
+impl Spec {
+    fn of(options: &Options, checkpoints: bool) -> Spec {
+        Spec { records: options.records, window: options.window, checkpoints, backend: Backend::Heap }
+    }
+}
+
+/// The job of both benches, in a directory of its own.
+fn run_job<A: Record + Sync>(
+    spec: &Spec,
     init: A,
     fold: impl Fn(&mut A, u64) + Send + Sync + 'static,
 ) -> std::result::Result<Spent, String> {
-    let half = SecondHalf::of(records);
+    let half = SecondHalf::of(spec.records);
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let job = Job::new("keyed-count");
     job.workers(WORKERS);
-    set_window(&job, window);
-    if checkpoints {
-        job.checkpoint_dir(directory.path().to_string_lossy().into_owned()).checkpoint_interval(Duration::from_secs(1));
+    job.state_backend(spec.backend.of_jobs()).work_dir(directory.path().join("work"));
+    set_window(&job, spec.window);
+    if spec.checkpoints {
+        job.checkpoint_dir(directory.path().join("checkpoints").to_string_lossy().into_owned())
+            .checkpoint_interval(Duration::from_secs(1));
     }
-    job.source("numbers", Generator::new(records, 1, |number, _| key(number)).splits(SPLITS))
+    job.source("numbers", Generator::new(spec.records, 1, |number, _| key(number)).splits(SPLITS))
         .key_by(|key| *key)
         .fold("count", init, fold)
         .sink("out", Count(Arc::clone(&half)));
@@ -205,7 +256,8 @@ fn run_job<A: Record + Sync>(
 
 /// The count with checkpoints, for whoever measures something else of it.
 pub(crate) fn run_with_checkpoints(records: u64) -> std::result::Result<(), String> {
-    run_job(records, None, true, 0u64, |count, _| *count += 1).map(|_| ())
+    let spec = Spec { records, window: None, checkpoints: true, backend: Backend::Heap };
+    run_job(&spec, 0u64, |count, _| *count += 1).map(|_| ())
 }
 
 /// Takes records and keeps nothing.

@@ -6,14 +6,16 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::indexing_slicing, reason = "the roof reads clocks")]
 
+mod backend;
 mod backpressure;
 mod beside;
 mod build;
+mod counts;
 mod cut;
-mod heap;
 mod idle;
 mod increment;
 mod keyed_count;
+mod large;
 mod latency;
 mod measure;
 mod memory;
@@ -21,6 +23,7 @@ mod recovery;
 mod report;
 mod startup;
 
+use backend::Backend;
 use clap::{Parser, ValueEnum};
 use report::{Figure, Form};
 use std::process::ExitCode;
@@ -48,11 +51,21 @@ struct Options {
     #[arg(long)]
     window: Option<usize>,
     /// Records of `keyed-count` and `struct-count`: enough for a few checkpoints in the second half
-    #[arg(long, default_value_t = 200_000_000)]
+    #[arg(long, default_value_t = RECORDS)]
     records: u64,
     /// Records of `keyed-count` in Flink: enough that its code is compiled in the second half
     #[arg(long, default_value_t = 20_000_000)]
     flink_records: u64,
+    /// Where the state lies, in turn: `heap`, `rocksdb` (a build with the feature `rocksdb`); for `cut`, `increment`, `memory`,
+    /// `recovery`, `state` and `keyed-count`
+    #[arg(long, value_delimiter = ',', default_value = "heap")]
+    backend: Vec<Backend>,
+    /// Memory for the state of `rocksdb-large`
+    #[arg(long, default_value = "64MiB", value_parser = bytes)]
+    budget: u64,
+    /// State of `rocksdb-large` and `state`, 40 bytes a key
+    #[arg(long, default_value_t = LARGE_STATE, value_parser = bytes)]
+    state: u64,
     #[arg(skip)]
     flink: Option<beside::flink::Flink>,
 }
@@ -70,7 +83,36 @@ enum Bench {
     Latency,
     Recovery,
     Build,
+    /// Heap or RocksDB in a job: throughput, checkpoints and restore beside a plain copy
+    State,
+    /// State larger than its memory, in RocksDB; not part of `all`
+    RocksdbLarge,
     All,
+}
+
+/// Records of `keyed-count`, unless it is told otherwise.
+const RECORDS: u64 = 200_000_000;
+
+/// Five times what `rocksdb-large` gives it.
+const LARGE_STATE: u64 = 320 << 20;
+
+impl Options {
+    /// Those that are asked for.
+    ///
+    /// # Errors
+    /// If one of them is not built in.
+    fn backends(&self) -> Result<Vec<Backend>, String> {
+        self.backend.iter().map(|backend| backend.built()).collect()
+    }
+}
+
+/// A number of bytes: `64MiB`, `2GiB`, or plain.
+fn bytes(text: &str) -> Result<u64, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("", 0)];
+    let (number, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift))).unwrap_or((text, 0));
+    let number: u64 = number.trim().parse().map_err(|_| format!("`{text}` is no size: write 64MiB or 2GiB"))?;
+    number.checked_mul(1 << shift).ok_or_else(|| format!("`{text}` is too large"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -80,7 +122,7 @@ enum Beside {
     Flink,
 }
 
-const ALL: [Bench; 11] = [
+const ALL: [Bench; 12] = [
     Bench::Cut,
     Bench::Increment,
     Bench::KeyedCount,
@@ -92,6 +134,7 @@ const ALL: [Bench; 11] = [
     Bench::Latency,
     Bench::Recovery,
     Bench::Build,
+    Bench::State,
 ];
 
 fn main() -> ExitCode {
@@ -105,10 +148,15 @@ fn main() -> ExitCode {
     {
         return memory::child(what, size).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
     }
-    if let [_, flag, directory] = &std::env::args().collect::<Vec<_>>()[..]
+    if let [_, flag, backend, directory] = &std::env::args().collect::<Vec<_>>()[..]
         && flag == recovery::CHILD
     {
-        return recovery::child(directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        return recovery::child(backend, directory).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    if let [_, flag, what, spec] = &std::env::args().collect::<Vec<_>>()[..]
+        && flag == large::child::CHILD
+    {
+        return large::child::child(what, spec).map_or_else(failed, |()| ExitCode::SUCCESS);
     }
     let mut options = Options::parse();
     if options.beside.contains(&Beside::Flink) {
@@ -123,31 +171,44 @@ fn main() -> ExitCode {
     measure_all(&options)
 }
 
+fn failed(error: String) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
 fn measure_all(options: &Options) -> ExitCode {
     let all = options.benches.contains(&Bench::All);
-    let benches: Vec<Bench> = ALL.into_iter().filter(|bench| all || options.benches.contains(bench)).collect();
+    let known = ALL.into_iter().chain([Bench::RocksdbLarge]);
+    let wanted = |bench: &Bench| options.benches.contains(bench) || all && *bench != Bench::RocksdbLarge;
+    let benches: Vec<Bench> = known.filter(wanted).collect();
+    let backends = match options.backends() {
+        Ok(backends) => backends,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let mut figures: Vec<Figure> = Vec::new();
     for bench in benches {
         let measured = match bench {
             Bench::KeyedCount => keyed_count::run(options),
             Bench::StructCount => keyed_count::run_struct(options),
-            Bench::Memory => memory::run(options.runs),
-            Bench::Cut => Ok(cut::run(options.runs)),
-            Bench::Increment => Ok(increment::run(options.runs)),
+            Bench::Memory => memory::run(&backends, options.runs),
+            Bench::Cut => Ok(cut::run(&backends, options.runs)),
+            Bench::Increment => Ok(increment::run(&backends, options.runs)),
             Bench::Startup => startup::run(options.runs),
             Bench::Idle => idle::run(options.runs),
             Bench::Backpressure => backpressure::run(options),
             Bench::Latency => latency::run(options.runs),
             Bench::Recovery => recovery::run(options),
             Bench::Build => build::run(),
+            Bench::State => large::run_both(options),
+            Bench::RocksdbLarge => large::run_large(options),
             Bench::All => Ok(Vec::new()),
         };
         match measured {
             Ok(measured) => figures.extend(measured),
-            Err(error) => {
-                eprintln!("error: {error}");
-                return ExitCode::FAILURE;
-            }
+            Err(error) => return failed(error),
         }
     }
     report::print(

@@ -1,8 +1,9 @@
-//! What the heap state takes of the memory, at rest and while it is snapshotted, against a bare hash map with the same keys and
-//! values: bars < 1.6x and < 1.8x. And what the whole job of `keyed-count` takes: bar < 120 MiB. Each in a process of its own,
+//! What state takes of the memory, at rest and while it is snapshotted, against a bare hash map with the same keys and
+//! values: bars on the heap < 1.6x and < 1.8x; RocksDB has a budget, 256 MiB here. And what the whole job of `keyed-count` takes: bar < 120 MiB. Each in a process of its own,
 //! because an allocator gives back late.
 
-use crate::heap::Counts;
+use crate::backend::Backend;
+use crate::counts::{Counts, Weigh};
 use crate::keyed_count::{KEYS, run_with_checkpoints};
 use crate::report::Figure;
 use flott_checkpoint::{CheckpointId, Kind};
@@ -19,25 +20,28 @@ const SEED: u64 = 7;
 const SCAN_BUDGET: usize = 4_096;
 const MIB: f64 = 1_048_576.0;
 
-pub(crate) fn run(runs: usize) -> Result<Vec<Figure>, String> {
+pub(crate) fn run(backends: &[Backend], runs: usize) -> Result<Vec<Figure>, String> {
     let mut figures = Vec::new();
-    for (keys, name) in [(1_000_000u64, "1 M"), (10_000_000, "10 M")] {
+    let sizes = [(1_000_000u64, "1 M"), (10_000_000, "10 M")];
+    for (backend, (keys, name)) in backends.iter().flat_map(|backend| sizes.map(|size| (*backend, size))) {
         let (mut bare, mut steady, mut scanned) = (Vec::new(), Vec::new(), Vec::new());
+        let state = backend.name();
+        let bar = |bar| (backend == Backend::Heap).then_some(bar);
         for _ in 0..runs {
             let map = ask("bare", keys)?[0];
-            let heap = ask("heap", keys)?;
+            let heap = ask(backend.word(), keys)?;
             bare.push(map / MIB);
             steady.push(heap[0] / map);
             scanned.push(heap[1] / map);
         }
         figures.push(Figure::of("memory", format!("{name} keys, bare hash map"), &bare, "MiB", None));
-        figures.push(Figure::of("memory", format!("{name} keys, heap state / bare map"), &steady, "x", Some(1.6)));
+        figures.push(Figure::of("memory", format!("{name} keys, {state} state / bare map"), &steady, "x", bar(1.6)));
         figures.push(Figure::of(
             "memory",
-            format!("{name} keys, the same during a snapshot"),
+            format!("{name} keys, {state}, the same during a snapshot"),
             &scanned,
             "x",
-            Some(1.8),
+            bar(1.8),
         ));
     }
     let job: Vec<f64> = (0..runs).map(|_| Ok(ask("job", KEYS)?[0] / MIB)).collect::<Result<_, String>>()?;
@@ -76,8 +80,8 @@ pub(crate) fn child(what: &str, keys: &str) -> Result<(), String> {
             println!("{} 0", resident("VmRSS")? - before);
             black_box(table.len());
         }
-        "heap" => {
-            let counts = Counts::filled(keys);
+        "heap" | "rocksdb" => {
+            let counts = Counts::filled(Backend::of(what)?, keys);
             let steady = resident("VmRSS")? - before;
             println!("{steady} {}", snapshot(&counts, keys)? - before);
         }
@@ -91,9 +95,9 @@ pub(crate) fn child(what: &str, keys: &str) -> Result<(), String> {
 
 /// The most that is resident while all of it is snapshotted and written at the same time.
 fn snapshot(counts: &Counts, keys: u64) -> Result<f64, String> {
-    let (id, table) = (CheckpointId(1), counts.state.table());
+    let (id, table) = (CheckpointId(1), counts.table());
     table.borrow_mut().cut(id, None, Kind::Checkpoint);
-    let (mut weigh, mut peak, mut next) = (crate::heap::Weigh::default(), 0f64, 0);
+    let (mut weigh, mut peak, mut next) = (Weigh::default(), 0f64, 0);
     loop {
         let progress = table.borrow_mut().scan(id, SCAN_BUDGET, &mut weigh).map_err(|error| error.to_string())?;
         (0..SCAN_BUDGET as u64).for_each(|write| counts.add((next + write) % keys));
@@ -106,7 +110,7 @@ fn snapshot(counts: &Counts, keys: u64) -> Result<f64, String> {
 }
 
 /// A line of the kernel's account of this process, in bytes.
-fn resident(line: &str) -> Result<f64, String> {
+pub(crate) fn resident(line: &str) -> Result<f64, String> {
     let status = std::fs::read_to_string("/proc/self/status").map_err(|error| error.to_string())?;
     let kib = status.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':')?.trim().strip_suffix(" kB"));
     let kib = kib.ok_or_else(|| format!("/proc/self/status has no line {line}"))?;

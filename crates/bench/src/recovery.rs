@@ -3,6 +3,7 @@
 //! figure; the pause before a restart is part of it.
 
 use crate::Options;
+use crate::backend::Backend;
 use crate::keyed_count::{KEYS, WORKERS, key};
 use crate::report::Figure;
 use crate::startup::now;
@@ -28,15 +29,27 @@ const PATIENCE: Duration = Duration::from_secs(300);
 const PORTION: u64 = 1_024;
 
 pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
+    let mut figures = Vec::new();
+    for backend in options.backends()? {
+        figures.extend(run_in(backend, options)?);
+    }
+    Ok(figures)
+}
+
+fn run_in(backend: Backend, options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut inside, mut outside, mut flink) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
-        inside.push(panic_once()?);
-        outside.push(kill_once()?);
-        if let Some(engine) = &options.flink {
+        inside.push(panic_once(backend)?);
+        outside.push(kill_once(backend)?);
+        if let Some(engine) = options.flink.as_ref().filter(|_| backend == Backend::Heap) {
             flink.push(engine.recovery()?);
         }
     }
-    let figure = |what, runs: &[f64], bar| Figure::of("recovery", what, runs, "s", Some(bar));
+    let state = backend.name();
+    let figure = |what: &str, runs: &[f64], bar| {
+        let bar = (backend == Backend::Heap).then_some(bar);
+        Figure::of("recovery", format!("{state}: {what}"), runs, "s", bar)
+    };
     let mut figures = vec![
         figure("panic to first record, same process, 1 M keys", &inside, 0.3),
         figure("SIGKILL to first record of the next process, 1 M keys", &outside, 1.0),
@@ -72,10 +85,12 @@ impl Shared {
     }
 }
 
-fn start(directory: &Path, shared: &Arc<Shared>) -> std::result::Result<flott::JobHandle, String> {
+fn start(backend: Backend, directory: &Path, shared: &Arc<Shared>) -> std::result::Result<flott::JobHandle, String> {
     let job = Job::new("recovery");
     job.workers(WORKERS)
-        .checkpoint_dir(directory.to_string_lossy().into_owned())
+        .state_backend(backend.of_jobs())
+        .work_dir(directory.join("work"))
+        .checkpoint_dir(directory.join("checkpoints").to_string_lossy().into_owned())
         .checkpoint_interval(Duration::from_secs(1));
     let in_map = Arc::clone(shared);
     job.source("numbers", Generator::unbounded(1, |number, _| key(number)).splits(SPLITS))
@@ -110,10 +125,10 @@ fn wait_until(what: &str, reached: impl Fn() -> bool) -> std::result::Result<(),
 }
 
 /// Seconds.
-fn panic_once() -> std::result::Result<f64, String> {
+fn panic_once(backend: Backend) -> std::result::Result<f64, String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
     let shared = Arc::new(Shared::default());
-    let handle = start(directory.path(), &shared)?;
+    let handle = start(backend, directory.path(), &shared)?;
     fill(&handle, &shared)?;
     shared.armed.store(true, Ordering::SeqCst);
     wait_until("come back", || shared.back.get().is_some())?;
@@ -129,13 +144,13 @@ fn panic_once() -> std::result::Result<f64, String> {
 }
 
 /// Seconds.
-fn kill_once() -> std::result::Result<f64, String> {
+fn kill_once(backend: Backend) -> std::result::Result<f64, String> {
     let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let mut victim = Process::start(directory.path())?;
+    let mut victim = Process::start(backend, directory.path())?;
     victim.expect("ready")?;
     let killed = now();
     victim.kill();
-    let mut next = Process::start(directory.path())?;
+    let mut next = Process::start(backend, directory.path())?;
     let first = next.expect("first")?;
     next.kill();
     let first: u64 = first.parse().map_err(|_| format!("the second process said `first {first}`"))?;
@@ -149,10 +164,16 @@ struct Process {
 }
 
 impl Process {
-    fn start(directory: &Path) -> std::result::Result<Process, String> {
+    fn start(backend: Backend, directory: &Path) -> std::result::Result<Process, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut child = Command::new(own);
-        child.arg(CHILD).arg(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        child
+            .arg(CHILD)
+            .arg(backend.word())
+            .arg(directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
         let mut child = child.spawn().map_err(|error| error.to_string())?;
         let says = BufReader::new(child.stdout.take().ok_or("a child without stdout")?);
         Ok(Process { child, says })
@@ -185,13 +206,13 @@ impl Drop for Process {
 
 /// What the child does: runs the job, says when its first record came out if it has restored something, and when its state is
 /// full.
-pub(crate) fn child(directory: &str) -> std::result::Result<(), String> {
+pub(crate) fn child(backend: &str, directory: &str) -> std::result::Result<(), String> {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
     });
     let shared = Arc::new(Shared::default());
-    let handle = start(Path::new(directory), &shared)?;
+    let handle = start(Backend::of(backend)?, Path::new(directory), &shared)?;
     wait_until("begin", || shared.first.get().is_some())?;
     if handle.status().restored.is_some() {
         println!("first {}", shared.first.get().copied().unwrap_or(0));

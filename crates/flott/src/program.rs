@@ -81,12 +81,24 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     });
     socket.remove();
     match ended {
-        Ok(Report { ended: Ended::Cancelled, .. }) => exit(INTERRUPTED),
+        Ok(Report { ended: Ended::Cancelled, .. }) => leave(INTERRUPTED),
         // Nothing was committed: not what code 0 stands for. The console has said so.
-        Ok(Report { ended: Ended::Stopped, checkpoint: None, .. }) => exit(STOPPED_WITHOUT_CHECKPOINT),
+        Ok(Report { ended: Ended::Stopped, checkpoint: None, .. }) => leave(STOPPED_WITHOUT_CHECKPOINT),
         Ok(_) => Ok(()),
-        Err(error) => exit(i32::from(error.kind().exit_code())),
+        Err(error) => leave(i32::from(error.kind().exit_code())),
     }
+}
+
+/// Ends the process while threads of the job may still be at work.
+fn leave(code: i32) -> ! {
+    // Destructors of the C++ library would run below threads that use it, and abort the process.
+    #[cfg(feature = "rocksdb")]
+    {
+        let _ = std::io::stdout().flush();
+        signal_hook::low_level::exit(code)
+    }
+    #[cfg(not(feature = "rocksdb"))]
+    exit(code)
 }
 
 /// Says what would be restored, and ends the process if that cannot be.
@@ -182,7 +194,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         // A log that nobody reads does not hold up the end either.
         let _ = tokio::time::timeout(LAST_WORDS, last).await;
         socket.remove();
-        exit(INTERRUPTED);
+        leave(INTERRUPTED);
     }));
 }
 

@@ -4,7 +4,7 @@
 
 mod process;
 
-use process::{ALL_LINES, Site, Start};
+use process::{ALL_LINES, Site, Start, line, wait_for};
 use std::path::{Path, PathBuf};
 
 /// So slow that a process has most of its input before it when something happens to it: 3 s.
@@ -75,6 +75,22 @@ fn state_moves_from_the_heap_to_rocksdb_and_back() {
     site.job().rate(SLOW).crash_at("BetweenCommits").start().must_crash();
     rocksdb(&site).start().must_end_with(0);
     site.must_be_whole();
+}
+
+/// Threads that use a database are still at work then: the destructors of its library must not run below them.
+#[test]
+fn a_second_interrupt_ends_at_once_with_130_while_databases_are_open() {
+    let site = Site::new();
+    let mut job = rocksdb(&site).rate(SLOW).with(&["--hang-on", &line(0, 200)]).start();
+    job.await_that("it does not return", |job| job.stderr().contains("never returning"));
+    wait_for("it ends", || {
+        job.interrupt_if_it_lives();
+        job.has_ended().then_some(())
+    });
+    job.must_end_with(130);
+    rocksdb(&site).start().must_end_with(0);
+    site.must_be_whole();
+    assert_eq!(left_behind(&site), Vec::<String>::new(), "what it left is cleared by the next one");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What can be tuned, and what follows from it for RocksDB.
 
-use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
 
 /// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Default for RocksOptions {
 
 /// A budget below this cannot work: each memtable takes one arena block at least.
 const LEAST_MEMORY: usize = 8 << 20;
-const LARGEST_MEMTABLE: usize = 64 << 20;
+const LARGEST_MEMTABLE: usize = 8 << 20;
 
 /// What the databases of a process share.
 pub(crate) struct Budget {
@@ -49,6 +49,11 @@ impl Budget {
         blocks.set_block_cache(&self.cache);
         blocks.set_bloom_filter(f64::from(filter_bits), false);
         blocks.set_cache_index_and_filter_blocks(true);
+        // In one piece each, they are megabytes that no small cache can hold: then every look-up reads and checks them anew.
+        blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        blocks.set_partition_filters(true);
+        blocks.set_metadata_block_size(4 << 10);
+        blocks.set_pin_top_level_index_and_filter(true);
         blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
         let mut options = Options::default();
         options.create_if_missing(true);
@@ -56,8 +61,13 @@ impl Budget {
         options.set_block_based_table_factory(&blocks);
         options.set_write_buffer_manager(&self.memtables);
         options.set_write_buffer_size(LARGEST_MEMTABLE.min(memory / 8));
+        // Every write reads first, and most keys are in no memtable: a search there costs more than the rest of a read.
+        options.set_memtable_prefix_bloom_ratio(0.1);
+        options.set_memtable_whole_key_filtering(true);
         options.set_compression_type(DBCompressionType::Lz4);
         options.set_max_background_jobs(i32::from(background_threads.max(1)));
+        // For each file of a compaction, beside the budget: with the 2 MiB of RocksDB many small files take as much as a small budget.
+        options.set_compaction_readahead_size(256 << 10);
         options.set_max_open_files(i32::from(open_files.max(16)));
         options.set_keep_log_file_num(1);
         options.set_stats_dump_period_sec(0);

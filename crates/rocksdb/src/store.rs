@@ -6,10 +6,16 @@ use crate::options::Budget;
 use flott_checkpoint::{AttemptId, SubtaskId};
 use flott_runtime::state::StateName;
 use flott_runtime::state::store::{Change, Space, Store, StoreError, Stores};
-use rocksdb::{ColumnFamily, DB, Options, ReadOptions, WriteBatch, WriteOptions};
+use rocksdb::{
+    ColumnFamily, DB, IngestExternalFileOptions, Options, ReadOptions, SstFileWriter, WriteBatch, WriteOptions,
+};
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+
+/// The file of a load that has not been taken yet. RocksDB removes it with the database, because it has the name of one of its own, and
+/// it will never count so far itself.
+const LOADED: &str = "9000000000000000000.sst";
 
 /// Stores in RocksDB, below one directory and within one budget of memory.
 pub struct RocksStores {
@@ -78,6 +84,31 @@ impl RocksStore {
     }
 }
 
+impl RocksStore {
+    /// The iterator lives as long as the call: one that stays open would hold memtables and files that are gone.
+    fn iterate(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+        mut read: ReadOptions,
+    ) -> Result<(), StoreError> {
+        self.with(|open| {
+            read.set_iterate_upper_bound(until);
+            let mut iterator = open.database.raw_iterator_cf_opt(open.family(space), read);
+            iterator.seek(from);
+            while let Some((key, value)) = iterator.item() {
+                if !look(key, value) {
+                    break;
+                }
+                iterator.next();
+            }
+            iterator.status()
+        })
+    }
+}
+
 fn failed(path: &Path, error: rocksdb::Error) -> StoreError {
     StoreError(format!("RocksDB in {}: {}; see that its disk has room and works", path.display(), error.into_string()))
 }
@@ -111,6 +142,23 @@ impl Store for RocksStore {
         })
     }
 
+    /// As a file that RocksDB takes as it is, with neither log nor memtable: what is in nobody's way goes straight to the lowest
+    /// level, and no compaction touches it again.
+    fn load<'a>(&self, space: Space, sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), StoreError> {
+        self.with(|open| {
+            let file = self.path.join(LOADED);
+            let mut writer = SstFileWriter::create(&self.options);
+            writer.open(&file)?;
+            for (key, value) in sorted {
+                writer.put(key, value)?;
+            }
+            writer.finish()?;
+            let mut ingest = IngestExternalFileOptions::default();
+            ingest.set_move_files(true);
+            open.database.ingest_external_file_cf_opts(open.family(space), &ingest, vec![file])
+        })
+    }
+
     fn remove_range(&self, space: Space, from: &[u8], until: &[u8]) -> Result<(), StoreError> {
         if from >= until {
             return Ok(());
@@ -125,19 +173,19 @@ impl Store for RocksStore {
         until: &[u8],
         look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
-        self.with(|open| {
-            let mut read = ReadOptions::default();
-            read.set_iterate_upper_bound(until);
-            let mut iterator = open.database.raw_iterator_cf_opt(open.family(space), read);
-            iterator.seek(from);
-            while let Some((key, value)) = iterator.item() {
-                if !look(key, value) {
-                    break;
-                }
-                iterator.next();
-            }
-            iterator.status()
-        })
+        self.iterate(space, from, until, look, ReadOptions::default())
+    }
+
+    fn scan(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        let mut read = ReadOptions::default();
+        read.fill_cache(false);
+        self.iterate(space, from, until, look, read)
     }
 }
 

@@ -80,3 +80,28 @@ fn a_directory_that_cannot_be_is_an_error_that_names_it() {
     let Err(error) = stores(&file).open(AttemptId(1), SUBTASK) else { panic!("a database in a file") };
     assert!(error.0.contains("file") && error.0.contains("--work-dir"), "{}", error.0);
 }
+
+/// The process was killed within a restore: the file was written and not yet taken.
+#[test]
+fn a_load_that_was_cut_off_goes_away_with_its_database() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = left_behind(directory.path());
+    std::fs::write(path.join("9000000000000000000.sst"), "half of it").expect("a file");
+    drop(stores(directory.path()).open(AttemptId(4), SUBTASK).expect("a database"));
+    assert_eq!(names(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_loaded_is_there_and_a_later_load_or_write_counts() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = stores(directory.path()).open(AttemptId(1), SUBTASK).expect("a database");
+    let space = store.create(&StateName::new("operator", "state")).expect("a space");
+    let load = |pairs: &[(&[u8], &[u8])]| store.load(space, &mut pairs.iter().copied()).expect("a load");
+    load(&[(b"a", b"1"), (b"c", b"1")]);
+    store.write(space, vec![Change::Put(b"a".to_vec(), b"2".to_vec())]).expect("a write");
+    load(&[(b"b", b"3"), (b"c", b"3")]);
+    let value = |key: &[u8]| store.get(space, key).expect("a read");
+    assert_eq!([value(b"a"), value(b"b"), value(b"c")], [b"2", b"3", b"3"].map(|value| Some(value.to_vec())));
+    drop(store);
+    assert_eq!(names(directory.path()), Vec::<String>::new());
+}

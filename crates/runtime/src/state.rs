@@ -318,6 +318,12 @@ pub trait Table {
     /// [`StateError::KeyShape`] or [`StateError::OtherKind`].
     fn expect(&mut self, stored: &Declaration) -> Result<(), StateError>;
 
+    /// Says of the blocks that come next whether they are of a full part, so that nothing restored before has their entries.
+    /// Without a word they may be any.
+    fn restoring(&mut self, full: bool) {
+        let _ = full;
+    }
+
     /// Applies the entries of `groups` in a decoded block, those of this worker. The order of blocks is that of
     /// [`crate::segment::restore_plan`].
     ///

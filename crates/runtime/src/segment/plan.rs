@@ -18,6 +18,8 @@ pub struct Apply<'a> {
     pub block: &'a BlockEntry,
     /// The key groups of which to apply entries.
     pub groups: Range<u16>,
+    /// It is of a full section: nothing that was applied before has one of its entries.
+    pub full: bool,
 }
 
 /// The blocks that restore the key groups `wanted` of a state, in the order in which to apply them.
@@ -42,7 +44,8 @@ pub fn restore_plan<'a>(
             let overlaps = needed.iter().map(|range| intersection(range, &section.owned));
             for groups in overlaps.filter(|range| !range.is_empty()) {
                 let of_groups = section.blocks_of(groups.clone());
-                blocks.extend(of_groups.map(|block| Apply { link, segment, block, groups: groups.clone() }));
+                let full = section.base.is_none();
+                blocks.extend(of_groups.map(|block| Apply { link, segment, block, groups: groups.clone(), full }));
             }
         }
         // Segments of one checkpoint have no key group in common, so what is full there ends no neighbour's search.

@@ -18,6 +18,9 @@ pub(super) trait Snapshotted {
     fn declared(&self) -> &Declared;
     fn declared_mut(&mut self) -> &mut Declared;
     fn space(&self) -> &KeySpace;
+    fn restoring(&mut self, full: bool) {
+        let _ = full;
+    }
     fn start(&mut self, restored: Option<CheckpointId>);
     fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId>;
     fn scan(&mut self, id: CheckpointId, budget: usize, out: &mut dyn SegmentOut) -> Result<Progress, StateError>;
@@ -87,6 +90,10 @@ impl<T: KeyedTable> Table for T {
 
     fn expect(&mut self, stored: &Declaration) -> Result<(), StateError> {
         self.snapshots_mut().declared_mut().expect(stored)
+    }
+
+    fn restoring(&mut self, full: bool) {
+        self.snapshots_mut().restoring(full);
     }
 
     fn restore(&mut self, block: &Block, groups: &Range<u16>) -> Result<(), StateError> {

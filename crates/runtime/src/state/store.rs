@@ -44,6 +44,15 @@ pub trait Store {
     /// If the store cannot write; what it holds of these changes is unknown then.
     fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError>;
 
+    /// Takes many keys that it does not have yet, in their order and each once: what a restore brings. A store may have a shorter
+    /// way for them than [`Store::write`].
+    ///
+    /// # Errors
+    /// As [`Store::write`].
+    fn load<'a>(&self, space: Space, sorted: &mut dyn Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), StoreError> {
+        self.write(space, sorted.map(|(key, value)| Change::Put(key.to_vec(), value.to_vec())).collect())
+    }
+
     /// Removes all keys from `from` up to and without `until`.
     ///
     /// # Errors
@@ -62,6 +71,20 @@ pub trait Store {
         until: &[u8],
         look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError>;
+
+    /// As [`Store::visit`], for a snapshot: it comes to everything once, and should drive nothing out of a cache.
+    ///
+    /// # Errors
+    /// As [`Store::get`].
+    fn scan(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.visit(space, from, until, look)
+    }
 }
 
 /// Makes the stores of a job's subtasks, and owns what they share: a directory, a budget of memory.

@@ -8,6 +8,7 @@ mod backend;
 mod change_log;
 mod failure;
 mod list;
+mod load;
 mod map;
 mod open_cut;
 mod rows;

@@ -191,6 +191,7 @@ pub(super) fn visit<B: StateBackend>(
             let range = found.block.piece.range();
             let stored = file.get(range.start as usize..range.end as usize).expect("checked by the footer");
             let block = found.block.decode(Bytes::copy_from_slice(stored)).expect("an undamaged block");
+            table.borrow_mut().restoring(found.full);
             apply(&mut *table.borrow_mut(), &block, &found.groups, share)?;
         }
     }

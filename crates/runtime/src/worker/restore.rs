@@ -81,6 +81,8 @@ enum Piece {
         groups: Range<u16>,
         /// Of what is not divided by keys, if others wrote it.
         share: Option<Share>,
+        /// Nothing that was applied before has one of its entries.
+        full: bool,
         table: SharedTable,
     },
     Blob {
@@ -362,10 +364,11 @@ impl Piece {
 impl Blocks {
     fn apply(&mut self, piece: &Piece, bytes: Bytes, attempt: &Attempt) -> Result<()> {
         match piece {
-            Piece::Block { path, entry, groups, share, table } => {
+            Piece::Block { path, entry, groups, full, share, table } => {
                 let block = entry.decode(bytes).map_err(|error| unreadable(path, &error.to_string()))?;
                 let mut table = table.borrow_mut();
                 let operator = table.declaration().name.operator.clone();
+                table.restoring(*full);
                 let restored = match share {
                     _ if attempt.looks_only() => table.check(&block, groups),
                     None => table.restore(&block, groups),
@@ -430,11 +433,11 @@ fn plan_table(
     }
     let plan =
         restore_plan(&chain.footers, &stored, wanted.groups.clone()).map_err(|error| unusable(error.to_string()))?;
-    for Apply { link, segment, block, groups } in plan {
+    for Apply { link, segment, block, groups, full } in plan {
         let path = chain.paths.get(link).and_then(|paths| paths.get(segment));
         let path = path.expect("a plan names segments of its chain").clone();
-        let (entry, share) = (block.clone(), wanted.share);
-        blocks.waiting.push_back(Piece::Block { path, entry, groups, share, table: SharedTable::clone(table) });
+        let (entry, share, table) = (block.clone(), wanted.share, SharedTable::clone(table));
+        blocks.waiting.push_back(Piece::Block { path, entry, groups, full, share, table });
     }
     Ok(())
 }

@@ -202,6 +202,9 @@ impl<K: Key, M: Key, V: Value> KeyedTable for MapTable<(K, M, V)> {
     fn apply(&mut self, kind: BlockKind, hash: u64, key: K, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
         let field: M = reader.value()?;
         let entry = self.entry(hash, &key, &field)?;
+        if kind == BlockKind::Puts && self.rows.is_new() {
+            return self.rows.load(&entry, reader.raw::<V>()?.0, None);
+        }
         let old = self.rows.get(&entry)?;
         if kind == BlockKind::Deletes {
             return old.map_or(Ok(()), |old| self.rows.remove(&entry, &old, 1, Vec::new()));

@@ -8,6 +8,7 @@
 use super::change_log::{ChangeLog, ENTRY, EXTRA, REMOVED, WRITTEN, logged, split_logged};
 use super::failure::Failure;
 use super::list::Lengths;
+use super::load::Load;
 use super::open_cut::{OpenCut, Stage};
 use crate::key::{KeySpace, Shape};
 use crate::segment::{SegmentOut, StateKind, StateName};
@@ -50,6 +51,10 @@ pub(super) struct Rows {
     pub(super) len: usize,
     writes: u64,
     log: ChangeLog,
+    /// What is restored comes from a full part.
+    full: bool,
+    /// Entries of it, and what the kind keeps besides, that are not in the store yet.
+    load: [Load; 2],
     /// Checkpoints that a later one may name as its base, and their cut epochs.
     known: BTreeMap<CheckpointId, Epoch>,
     open: Vec<OpenCut>,
@@ -68,7 +73,8 @@ impl Rows {
         let (known, open) = (BTreeMap::new(), Vec::new());
         let (log, epoch) = (ChangeLog::new(), RESTORED);
         let (len, writes, space) = (0, 0, made?);
-        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, known, open })
+        let (full, load) = (false, Default::default());
+        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, full, load, known, open })
     }
 
     pub(super) fn failed(&self) -> impl Fn(StoreError) -> StateError + use<> {
@@ -112,6 +118,26 @@ impl Rows {
             || StateError::Backend((*self.declared.name).clone(), "the store gave back a cut-off entry".to_owned());
         let (epoch, content) = bytes.split_first_chunk::<4>().ok_or_else(damaged)?;
         Ok(Row { epoch: Epoch::from_le_bytes(*epoch), content: content.to_vec() })
+    }
+
+    /// Whether what is restored now has no older self, and so can be [loaded](Rows::load).
+    pub(super) fn is_new(&self) -> bool {
+        self.full && self.epoch == RESTORED
+    }
+
+    /// Takes an entry that is new, and a key without a value that the kind keeps besides.
+    pub(super) fn load(&mut self, entry: &[u8], content: &[u8], beside: Option<&[u8]>) -> Result<(), StateError> {
+        debug_assert!(self.is_new(), "only a full part is loaded");
+        let [entries, extra] = &mut self.load;
+        entries.add([&[ENTRY], entry], [&RESTORED.to_le_bytes(), content]);
+        beside.into_iter().for_each(|key| extra.add([&[EXTRA], key], [&[], &[]]));
+        self.len += 1;
+        if self.load.iter().any(Load::is_full) { self.flush_load() } else { Ok(()) }
+    }
+
+    fn flush_load(&mut self) -> Result<(), StateError> {
+        let failed = self.failed();
+        self.load.iter_mut().try_for_each(|load| load.flush(&*self.store, self.space)).map_err(failed)
     }
 
     /// Writes an entry that was `old` until now, with what belongs to it.
@@ -269,7 +295,7 @@ impl Rows {
                 seen.push((key.to_vec(), value.to_vec()));
                 seen.len() < budget
             };
-            self.store.visit(self.space, &from, &until, &mut look).map_err(self.failed())?;
+            self.store.scan(self.space, &from, &until, &mut look).map_err(self.failed())?;
             let exhausted = seen.len() < budget;
             budget -= seen.len();
             let last = seen.last().map(|(key, _)| [key.as_slice(), &[0]].concat());
@@ -339,8 +365,18 @@ impl Snapshotted for Rows {
         &self.keys
     }
 
+    fn restoring(&mut self, full: bool) {
+        if self.full && !full {
+            let flushed = self.flush_load();
+            self.failure.or_default(flushed);
+        }
+        self.full = full;
+    }
+
     fn start(&mut self, restored: Option<CheckpointId>) {
         assert_eq!(self.epoch, RESTORED, "a state is started once, after its restore");
+        self.restoring(false);
+        self.load = Default::default();
         self.epoch = RESTORED + 1;
         self.known.extend(restored.map(|id| (id, RESTORED)));
     }

@@ -3,11 +3,15 @@
 use super::list::Lengths;
 use super::{StoredBackend, StoredValue};
 use crate::key::{KeySpace, hash_key};
-use crate::segment::{SegmentBuffer, StateName};
+use crate::segment::{Block, BlockEntry, BlockKind, Footer, SegmentAssembler, SegmentBuffer, StateHeader, StateName};
 use crate::state::store::{Change, Space, Store, StoreError};
 use crate::state::versioned::Cut;
-use crate::state::{Progress, StateBackend, StateError, TimerDeclaration, TimerState, ValueDeclaration, ValueState};
+use crate::state::{
+    ListDeclaration, ListState, Progress, StateBackend, StateError, TimerDeclaration, TimerState, ValueDeclaration,
+    ValueState,
+};
 use crate::testing::memory_store::{Fuse, MemoryStore};
+use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Kind};
 use std::rc::Rc;
 
@@ -167,4 +171,102 @@ fn a_list_knows_how_long_it_was_at_each_cut() {
     assert_eq!(lengths.held(at(Some(1), 3)), None);
     assert_eq!(lengths.held(at(Some(1), 5)), Some(4));
     assert_eq!(lengths.held(at(None, 2)), Some(1));
+}
+
+#[test]
+fn an_append_reads_no_element_however_long_the_list_is() {
+    let store = MemoryStore::default();
+    let fuse = store.fuse();
+    let mut backend = StoredBackend::new(Box::new(store), space());
+    let mut list = backend.list::<u64, u64>(ListDeclaration { name: name() }).unwrap();
+    backend.tables()[0].borrow_mut().start(None);
+    for length in 0..1_000 {
+        // How long the list is, and one write.
+        fuse.set(2);
+        list.append(hash(1), 1, length).expect("two calls of the store");
+    }
+    fuse.set(i64::MAX);
+    assert_eq!(list.read(hash(1), &1, |items| items.len()), Ok(1_000));
+}
+
+/// The blocks of a checkpoint, as a restore reads them.
+fn blocks(backend: &StoredBackend, id: u64, base: Option<u64>) -> Vec<Block> {
+    let (mut out, id) = (SegmentBuffer::default(), CheckpointId(id));
+    let mut table = backend.tables()[0].borrow_mut();
+    let base = table.cut(id, base.map(CheckpointId), Kind::Checkpoint);
+    while table.scan(id, 10, &mut out).unwrap() == Progress::More {}
+    let (mut assembler, header) = SegmentAssembler::begin();
+    let mut file = header.to_vec();
+    out.ship().into_iter().for_each(|block| file.extend_from_slice(&assembler.block(block)));
+    assembler.declare(StateHeader { declaration: table.declaration(), base, owned: 0..16 });
+    file.extend_from_slice(&assembler.finish().unwrap().0);
+    let footer = Footer::of(&file).unwrap();
+    let section = footer.state("operator", "state").unwrap();
+    let bytes = |entry: &BlockEntry| {
+        let range = entry.piece.range();
+        Bytes::copy_from_slice(&file[range.start as usize..range.end as usize])
+    };
+    section.blocks_of(0..16).map(|entry| entry.decode(bytes(entry)).unwrap()).collect()
+}
+
+#[test]
+fn a_full_part_is_restored_without_reading_and_in_few_writes() {
+    let (backend, mut state, ..) = value_state();
+    (0..5_000).for_each(|key| state.put(hash(key), key, key).unwrap());
+    let store = Rc::new(MemoryStore::default());
+    let fuse = store.fuse();
+    let mut restored = StoredBackend::new(Box::new(Shared(Rc::clone(&store))), space());
+    let again = restored.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
+    fuse.set(1);
+    {
+        let mut table = restored.tables()[0].borrow_mut();
+        table.restoring(true);
+        blocks(&backend, 1, None).iter().for_each(|block| table.restore(block, &(0..16)).unwrap());
+        table.start(Some(CheckpointId(1)));
+        assert_eq!(table.len(), 5_000);
+    }
+    fuse.set(i64::MAX);
+    assert_eq!(restored.failure().get(), None);
+    assert!((0..5_000).all(|key| again.get(hash(key), &key) == Ok(Some(key))));
+}
+
+#[test]
+fn a_load_that_fails_at_the_end_of_a_restore_ends_the_attempt() {
+    let (backend, mut state, ..) = value_state();
+    state.put(hash(1), 1, 1).unwrap();
+    let store = MemoryStore::default();
+    let fuse = store.fuse();
+    let mut restored = StoredBackend::new(Box::new(store), space());
+    restored.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
+    let mut table = restored.tables()[0].borrow_mut();
+    table.restoring(true);
+    blocks(&backend, 1, None).iter().for_each(|block| table.restore(block, &(0..16)).unwrap());
+    fuse.set(0);
+    table.start(Some(CheckpointId(1)));
+    assert!(restored.failure().get().is_some(), "entries were lost and nobody was told");
+}
+
+/// The removal of what has expired is a write like others: no scan misses it and no increment is without it.
+#[test]
+fn a_sweep_takes_nothing_from_an_open_scan_and_an_increment_names_what_it_removed() {
+    let (backend, mut state, ..) = value_state();
+    (0..3_000).for_each(|key| state.put(hash(key), key, key % 3).unwrap());
+    let full = blocks(&backend, 1, None);
+    let mut out = SegmentBuffer::default();
+    backend.tables()[0].borrow_mut().cut(CheckpointId(2), None, Kind::Checkpoint);
+    (0..20).for_each(|_| state.sweep(1_024, |value| *value == 0));
+    assert_eq!(backend.tables()[0].borrow().len(), 2_000, "the sweep came to everything");
+    while backend.tables()[0].borrow_mut().scan(CheckpointId(2), 10, &mut out).unwrap() == Progress::More {}
+    let held: usize = out.ship().iter().map(|block| block.entries as usize).sum();
+    assert_eq!(held, 3_000, "what was there at the cut");
+    let increment = blocks(&backend, 3, Some(1));
+    assert!(increment.iter().all(|block| block.kind == BlockKind::Deletes), "nothing was written");
+    let mut restored = StoredBackend::new(Box::new(MemoryStore::default()), space());
+    restored.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
+    let mut table = restored.tables()[0].borrow_mut();
+    for (part, of_part) in [(true, &full), (false, &increment)] {
+        table.restoring(part);
+        of_part.iter().for_each(|block| table.restore(block, &(0..16)).unwrap());
+    }
+    assert_eq!(table.len(), 2_000, "the removed came back");
 }

@@ -91,13 +91,18 @@ impl<K: Key> TimerTable<K> {
         }
         let place = place(time, hash, &entry);
         self.rows.put(&entry, None, &[], vec![Change::Put(in_area(EXTRA, &place), Vec::new())])?;
+        self.came(place);
+        Ok(true)
+    }
+
+    /// A timer is there that was not.
+    fn came(&mut self, place: Vec<u8>) {
         match &mut self.head {
             Head::Known(Some(head)) if *head <= place => {}
             Head::Known(head) => *head = Some(place),
             Head::NotBefore(low) if *low <= place => {}
             Head::NotBefore(_) => self.head = Head::Known(Some(place)),
         }
-        Ok(true)
     }
 
     fn delete(&mut self, hash: u64, key: &K, time: i64) -> Result<bool, StateError> {
@@ -187,6 +192,13 @@ impl<K: Key> KeyedTable for TimerTable<K> {
 
     fn apply(&mut self, kind: BlockKind, hash: u64, key: K, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
         let time: i64 = reader.value()?;
+        if kind == BlockKind::Puts && self.rows.is_new() {
+            let entry = self.entry(hash, &key, time)?;
+            let place = place(time, hash, &entry);
+            self.rows.load(&entry, &[], Some(&place))?;
+            self.came(place);
+            return Ok(());
+        }
         match kind {
             BlockKind::Deletes => self.delete(hash, &key, time).map(drop),
             BlockKind::Puts => self.register(hash, &key, time).map(drop),

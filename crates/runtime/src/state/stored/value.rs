@@ -179,6 +179,9 @@ impl<K: Key, V: Value> KeyedTable for ValueTable<(K, V)> {
 
     fn apply(&mut self, kind: BlockKind, hash: u64, key: K, reader: &mut EntryReader<'_>) -> Result<(), StateError> {
         let entry = self.rows.entry(hash, &key)?;
+        if kind == BlockKind::Puts && self.rows.is_new() {
+            return self.rows.load(&entry, reader.raw::<V>()?.0, None);
+        }
         let old = self.rows.get(&entry)?;
         if kind == BlockKind::Deletes {
             return old.map_or(Ok(()), |old| self.rows.remove(&entry, &old, 1, Vec::new()));
