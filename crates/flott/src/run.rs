@@ -20,6 +20,8 @@ mod store;
 mod stores;
 mod task;
 mod teller;
+#[cfg(feature = "testing")]
+mod trouble;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
@@ -79,6 +81,10 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     if let Some(crash) = crash::Crash::from_environment()? {
         files = crash.watch(files);
         store.watch(crash);
+    }
+    #[cfg(feature = "testing")]
+    if let Some(trouble) = trouble::from_environment()? {
+        store.trouble(trouble);
     }
     // Before anything runs: a port in use is a refusal.
     let exporter = settings.metrics.as_deref().map(Exporter::open).transpose()?;

@@ -8,6 +8,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test may end where it stands")]
 
 use flott_checkpoint::{CheckpointId, LogEntry, Mode};
+use flott_runtime::history::HistoryEntry;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::open_storage;
 use flott_runtime::verify::{Directory, Severity, verify};
@@ -15,13 +16,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const JOB: &str = "counted";
+/// The job of `jobs/counted.rs`.
+const COUNTED: &str = "counted";
 /// Only a failure waits so long.
 const DEADLINE: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -41,18 +44,25 @@ pub(crate) type Rows = BTreeMap<String, u64>;
 /// Input, checkpoints and output of one test.
 pub(crate) struct Site {
     dir: TempDir,
+    job: &'static str,
     processes: std::cell::Cell<u32>,
 }
 
 impl Site {
     pub(crate) fn new() -> Site {
-        let dir = tempfile::tempdir().expect("a directory");
+        let site = Site::of(COUNTED);
         for file in 0..FILES {
             let lines = (0..LINES).map(|line| format!("{}\n", text_of(file, line)));
-            fs::write(dir.path().join(format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
+            fs::write(site.path(&format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
         }
+        site
+    }
+
+    /// A place without input for a job of this name.
+    pub(crate) fn of(job: &'static str) -> Site {
+        let dir = tempfile::tempdir().expect("a directory");
         fs::create_dir(dir.path().join("run")).expect("made");
-        Site { dir, processes: std::cell::Cell::new(0) }
+        Site { dir, job, processes: std::cell::Cell::new(0) }
     }
 
     /// What an undisturbed run commits.
@@ -66,7 +76,7 @@ impl Site {
         rows
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -75,7 +85,7 @@ impl Site {
     }
 
     fn job_dir(&self) -> PathBuf {
-        self.path("checkpoints").join(JOB)
+        self.path("checkpoints").join(self.job)
     }
 
     /// A process of the job at this place, not started yet.
@@ -96,6 +106,12 @@ impl Site {
 
     /// A process of another program over the same input.
     pub(crate) fn job_of(&self, program: &Path) -> Start<'_> {
+        let input = self.path("input-*.txt").display().to_string();
+        self.program(program).with(&["--input", &input])
+    }
+
+    /// A process of another program, which is told nothing of this place but where its checkpoints go.
+    pub(crate) fn program(&self, program: &Path) -> Start<'_> {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
@@ -106,9 +122,8 @@ impl Site {
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
-        command.arg("--input").arg(self.path("input-*.txt"));
         command.arg("--checkpoint-dir").arg(self.path("checkpoints"));
-        Start { site: self, command }
+        Start { site: self, command, by_pipe: false }
     }
 
     /// Runs the job to its end, which must be a good one.
@@ -118,17 +133,35 @@ impl Site {
 
     /// The modes of the completed checkpoints that the history remembers, by id; each is that of its manifest, if that is there.
     pub(crate) fn modes(&self) -> BTreeMap<CheckpointId, Mode> {
-        let storage = open_storage(&self.path("checkpoints").display().to_string(), JOB).expect("opened");
+        self.read(|directory| {
+            let completed = directory.history().filter(|entry| entry.is_completed());
+            let modes = completed.map(|entry| {
+                let mode = entry.tried.barrier.mode;
+                let manifest = directory.manifest(entry.id(), entry.attempt());
+                assert!(manifest.is_none_or(|manifest| manifest.mode == mode), "{entry:?}");
+                (entry.id(), mode)
+            });
+            modes.collect()
+        })
+    }
+
+    /// What the history remembers, in the order of ids.
+    pub(crate) fn history(&self) -> Vec<HistoryEntry> {
+        self.read(|directory| directory.history().cloned().collect())
+    }
+
+    /// Manifests and segments that no entry of the log leads to.
+    pub(crate) fn garbage(&self) -> Vec<String> {
+        let storage = open_storage(&self.path("checkpoints").display().to_string(), self.job).expect("opened");
+        let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
+        let garbage = report.findings.into_iter().filter(|found| found.what.contains("no entry of the log names it"));
+        garbage.map(|found| found.path).collect()
+    }
+
+    fn read<T>(&self, what: impl FnOnce(&Directory) -> T) -> T {
+        let storage = open_storage(&self.path("checkpoints").display().to_string(), self.job).expect("opened");
         let directory = block_on(async { Directory::read(&storage, &mut |_| ()).await });
-        let directory = directory.expect("it runs").expect("read");
-        let completed = directory.history().filter(|entry| entry.is_completed());
-        let modes = completed.map(|entry| {
-            let mode = entry.tried.barrier.mode;
-            let manifest = directory.manifest(entry.id(), entry.attempt());
-            assert!(manifest.is_none_or(|manifest| manifest.mode == mode), "{entry:?}");
-            (entry.id(), mode)
-        });
-        modes.collect()
+        what(&directory.expect("it runs").expect("read"))
     }
 
     /// Where sockets lie.
@@ -145,6 +178,14 @@ impl Site {
             }
         }
         rows
+    }
+
+    /// The committed rows of a sink that writes no header into a directory below the output's, as they are or not.
+    pub(crate) fn rows_of(&self, sink: &str) -> Vec<String> {
+        let mut parts = files(&self.output().join(sink));
+        parts.retain(|name, _| !name.starts_with('.'));
+        let texts = parts.into_values().map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     /// The committed parts.
@@ -210,7 +251,7 @@ impl Site {
 
     /// No object is damaged or missing.
     pub(crate) fn must_verify(&self) {
-        let storage = open_storage(&self.path("checkpoints").display().to_string(), JOB).expect("opened");
+        let storage = open_storage(&self.path("checkpoints").display().to_string(), self.job).expect("opened");
         let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
         let damage: Vec<_> = report.findings.iter().filter(|found| found.severity == Severity::Damage).collect();
         assert!(damage.is_empty(), "{damage:#?}");
@@ -255,6 +296,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 pub(crate) struct Start<'a> {
     site: &'a Site,
     command: Command,
+    by_pipe: bool,
 }
 
 impl Start<'_> {
@@ -265,6 +307,18 @@ impl Start<'_> {
 
     pub(crate) fn env(mut self, name: &str, value: &Path) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Its checkpoint storage is a bad one, as `FLOTT_STORAGE_TROUBLE` says.
+    pub(crate) fn trouble(mut self, trouble: &str) -> Self {
+        self.command.env("FLOTT_STORAGE_TROUBLE", trouble);
+        self
+    }
+
+    /// What it says goes through pipes, so that no limit for files concerns it.
+    pub(crate) fn by_pipe(mut self) -> Self {
+        self.by_pipe = true;
         self
     }
 
@@ -291,9 +345,22 @@ impl Start<'_> {
         let (stdout, stderr) =
             (self.site.path(&format!("{number}.stdout")), self.site.path(&format!("{number}.stderr")));
         let create = |path: &Path| Stdio::from(File::create(path).expect("created"));
-        self.command.stdin(Stdio::null()).stdout(create(&stdout)).stderr(create(&stderr));
-        Process { child: self.command.spawn().expect("started"), stdout, stderr }
+        self.command.stdin(Stdio::null());
+        if !self.by_pipe {
+            self.command.stdout(create(&stdout)).stderr(create(&stderr));
+            return Process { child: self.command.spawn().expect("started"), stdout, stderr };
+        }
+        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        write_down(child.stdout.take().expect("piped"), &stdout);
+        write_down(child.stderr.take().expect("piped"), &stderr);
+        Process { child, stdout, stderr }
     }
+}
+
+/// Writes what comes into a file, until nothing comes any more.
+fn write_down(mut from: impl Read + Send + 'static, to: &Path) {
+    let mut file = File::create(to).expect("created");
+    std::thread::spawn(move || std::io::copy(&mut from, &mut file));
 }
 
 /// A process of the job. It is killed if the test forgets it.
@@ -312,6 +379,10 @@ impl Drop for Process {
 }
 
 impl Process {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a number")).expect("not 0");
         kill_process(pid, signal).expect("it lives");

@@ -8,9 +8,13 @@ mod local;
 mod open;
 mod retry;
 mod sweep;
+#[cfg(feature = "testing")]
+mod troubled;
 
 pub use open::{create_savepoint_storage, find_storage, open_storage, open_storage_to_read};
 pub use retry::RetryOptions;
+#[cfg(feature = "testing")]
+pub use troubled::Trouble;
 
 use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;
