@@ -68,15 +68,22 @@ fn main() -> flott::Result<()> {
 fn users(visits: Stream<Visit>) -> Stream<(u32, u64, u32, usize, u64)> {
     let state = (Map::<u32, u32>::named("pages"), List::<u64>::named("numbers"), Value::<u64>::named("sum"));
     visits.key_by(|visit| visit.user).process("users", state, |(mut pages, mut numbers, mut sum), visit, out| {
-        let of_page = pages.update(visit.page, || 0, |count| {
-            *count += 1;
-            *count
-        });
+        let of_page = pages.update(
+            visit.page,
+            || 0,
+            |count| {
+                *count += 1;
+                *count
+            },
+        );
         numbers.push(visit.number);
-        let sum = sum.update(|| 0, |sum| {
-            *sum += visit.number;
-            *sum
-        });
+        let sum = sum.update(
+            || 0,
+            |sum| {
+                *sum += visit.number;
+                *sum
+            },
+        );
         let known: u64 = numbers.read(|numbers| numbers.iter().sum());
         if known != sum {
             return Err(format!("the list of user {} adds up to {known}, not {sum}", visit.user).into());
@@ -99,7 +106,7 @@ fn ruled(job: &Job, visits: Stream<Visit>) -> Stream<(u32, u64, u32, Option<u32>
         copy,
         |mut count, rules, visit, out| {
             count.update(|| 0, |count| *count += 1);
-            let rule = rules.get(&(visit.page % RULES)).copied();
+            let rule = rules.get(&(visit.page % RULES));
             out.emit((visit.user, visit.number, visit.page, rule));
             Ok(())
         },

@@ -17,7 +17,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::fs::chown;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -319,6 +320,44 @@ impl Start<'_> {
     /// What it says goes through pipes, so that no limit for files concerns it.
     pub(crate) fn by_pipe(mut self) -> Self {
         self.by_pipe = true;
+        self
+    }
+
+    /// By a shell that does something first; `exec "$0" "$@"` is the program.
+    pub(crate) fn in_shell(self, script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Start { command, ..self }
+    }
+
+    /// As a user to whom permissions mean something: nobody, if the test is run by root. The place is that user's from now on.
+    pub(crate) fn as_nobody(mut self) -> Self {
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            return self;
+        }
+        // Where the programs of the tests lie may be closed to others.
+        let copy = self.site.path("job");
+        fs::copy(self.command.get_program(), &copy).expect("copied");
+        let mut left = vec![self.site.path("")];
+        while let Some(path) = left.pop() {
+            chown(&path, Some(NOBODY), Some(NOBODY)).expect("given away");
+            if path.is_dir() {
+                left.extend(fs::read_dir(&path).expect("listed").map(|entry| entry.expect("an entry").path()));
+            }
+        }
+        let mut command = Command::new(copy);
+        command
+            .args(self.command.get_args())
+            .envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.command = command;
+        self.command.uid(NOBODY).gid(NOBODY);
         self
     }
 
