@@ -16,6 +16,9 @@ pub(crate) fn run() -> Result<(), String> {
     for mode in ["aligned", "stop-the-world", "at-least-once", "unaligned", "aligned-then-unaligned"] {
         kill::run(&kill::KillOptions { example: "flights".into(), mode: mode.into(), kills: 20, seed: 1 })?;
     }
+    for mode in ["aligned", "unaligned"] {
+        kill::run(&kill::KillOptions { example: "everything".into(), mode: mode.into(), kills: 12, seed: 1 })?;
+    }
     real::run(&real::all())
 }
 

@@ -25,6 +25,9 @@ const UNALIGNED: u64 = 0x0F11008E;
 /// Sets what is drawn about files as input apart from all else.
 const INPUT: u64 = 0x0F11_0F11;
 
+/// Sets what is drawn about lines that cannot be read apart from all else.
+const BROKEN: u64 = 0x0B70_4E17;
+
 /// What a seed may mean. What is simulated grows, and each new kind of job changes what the draws of a seed come to; so a seed
 /// that found something is kept with the era that it was found in, and the kinds of an era that is over never change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -112,6 +115,7 @@ impl Setup {
         job.slow = slow;
         if era > Era::First {
             job.input = input(seed);
+            job.broken_every = broken_every(seed);
         }
         let job = Arc::new(job);
         let mut settings = settings(workers, modes.first().copied().unwrap_or(Mode::Aligned), &mut random);
@@ -177,6 +181,12 @@ fn input(seed: u64) -> Input {
     if made { Input::Made } else { Input::Files { gzip, watched: watched.then_some(between) } }
 }
 
+/// Every other time some lines cannot be read.
+fn broken_every(seed: u64) -> u64 {
+    let mut random = Random::new(seed ^ BROKEN);
+    if random.one_in(2) { 0 } else { 2 + random.below(9) }
+}
+
 fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {
     let shapes = era.shapes();
     let shape = shapes.get(number(0, shapes.len() as u64, random)).copied().unwrap_or(Shape::Count);
@@ -198,6 +208,7 @@ fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {
         bounded: random.one_in(2),
         timer: millis(1, 400, random),
         input: Input::Made,
+        broken_every: 0,
         all_there: Arc::default(),
         sink,
         fails_next: Arc::default(),
