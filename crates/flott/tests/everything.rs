@@ -3,6 +3,8 @@
 //!
 //! Where clocks or the order of two streams have a say, each row tells what is needed to judge it.
 
+#![allow(clippy::indexing_slicing, reason = "a test may end where it stands")]
+
 mod process;
 
 use flate2::write::GzEncoder;

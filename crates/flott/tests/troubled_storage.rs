@@ -5,6 +5,7 @@
 //! between two looks at one and the same pending checkpoint.
 
 #![cfg(unix)]
+#![allow(clippy::indexing_slicing, reason = "a test may end where it stands")]
 
 mod process;
 
@@ -187,7 +188,7 @@ fn files_that_may_not_grow_fail_checkpoints_with_the_reason_of_the_system() {
 #[test]
 fn directories_that_lose_their_permissions_fail_checkpoints_with_the_reason_of_the_system() {
     let site = Site::new();
-    let mut job = site.job().rate(SLOW).with(&["--checkpoint-interval", "300ms"]).as_nobody().start();
+    let mut job = site.job().rate(SLOW).with(&["--checkpoint-interval", "300ms"]).by_nobody().start();
     let directories = |site: &Site| -> Vec<PathBuf> {
         let data = fs::read_dir(site.checkpoints().join("counted/data")).expect("listed");
         data.map(|entry| entry.expect("an attempt").path()).collect()

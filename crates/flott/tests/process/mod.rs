@@ -337,7 +337,7 @@ impl Start<'_> {
     }
 
     /// As a user to whom permissions mean something: nobody, if the test is run by root. The place is that user's from now on.
-    pub(crate) fn as_nobody(mut self) -> Self {
+    pub(crate) fn by_nobody(mut self) -> Self {
         const NOBODY: u32 = 65_534;
         if !rustix::process::geteuid().is_root() {
             return self;
