@@ -23,6 +23,9 @@ pub(crate) fn run() -> Result<(), String> {
             s3: false,
         })?;
     }
+    for mode in ["aligned", "unaligned"] {
+        kill::run(&kill::KillOptions { example: "everything".into(), mode: mode.into(), kills: 12, seed: 1 })?;
+    }
     real::run(&real::all())
 }
 

@@ -3,6 +3,7 @@
 //! Some of the kills come from outside at random moments; some the process does to itself at a crash point, so that the
 //! moments between log slot and commit, which are short, are hit as well.
 
+mod everything;
 mod output;
 mod victim;
 
@@ -27,7 +28,7 @@ const INPUT_ROWS: u32 = 27_004;
 
 #[derive(Args)]
 pub(crate) struct KillOptions {
-    /// Which example
+    /// Which example; or `everything`, a job that has one of each kind
     #[arg(long, default_value = "flights")]
     pub(crate) example: String,
     /// Which checkpoint mode
@@ -55,22 +56,29 @@ struct Tally {
 }
 
 pub(crate) fn run(options: &KillOptions) -> Result<(), String> {
+    let of_all = options.example == everything::NAME;
+    if of_all && options.mode == "at-least-once" {
+        return Err("what the job with one of each kind writes can be judged in exact modes only".into());
+    }
+    let (kind, name) = if of_all { ("--bin", everything::BINARY) } else { ("--example", options.example.as_str()) };
     let mut features = vec!["testing"];
     features.extend(options.s3.then_some("s3"));
     features.extend((options.state_backend == "rocksdb").then_some("rocksdb"));
     let features = features.join(",");
-    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", &features, "--example", &options.example])?;
+    cargo(&["build", "--release", "--locked", "-p", "flott", "--features", &features, kind, name])?;
     let server = if options.s3 { Some(s3::Server::start(&s3::library(real::install)?)?) } else { None };
     let stage = Stage {
-        binary: target().join("release/examples").join(&options.example),
+        binary: target().join(if of_all { "release" } else { "release/examples" }).join(name),
         variables: server.as_ref().map(s3::Server::variables).unwrap_or_default(),
     };
-    let directory = target()
-        .join("kill")
-        .join(if options.s3 { "s3" } else { "disk" })
-        .join(format!("{}-{}", options.mode, options.state_backend));
+    let place = if options.s3 { "s3" } else { "disk" };
+    let job = format!("{}-{}-{}", options.example, options.mode, options.state_backend);
+    let directory = target().join("kill").join(place).join(job);
     if directory.exists() {
         fs::remove_dir_all(&directory).map_err(|error| format!("cannot clear {}: {error}", directory.display()))?;
+    }
+    if of_all {
+        everything::write_input(&directory.join("input"))?;
     }
     let undisturbed = undisturbed(&stage, options, &directory.join("undisturbed"))?;
     let (disturbed, tally) = disturbed(&stage, options, &directory.join("killed"))?;
@@ -90,17 +98,34 @@ impl Stage {
 }
 
 fn undisturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<Rows, String> {
-    let victim = stage.start(&arguments(options, directory, None), None)?;
+    let victim = stage.start(&arguments(options, directory, None, 2), None)?;
     match victim.wait()?.0 {
-        Death::Exit(0) => Rows::read(&directory.join("out")),
+        Death::Exit(0) => committed(options, directory),
         other => Err(format!("the undisturbed run ended with {other:?}")),
     }
 }
 
-fn arguments(options: &KillOptions, directory: &Path, rate: Option<u32>) -> Vec<String> {
+fn committed(options: &KillOptions, directory: &Path) -> Result<Rows, String> {
+    let output = directory.join("out");
+    if options.example == everything::NAME { everything::read(&output) } else { Rows::read(&output) }
+}
+
+/// How many workers a life has. Records in flight bind a checkpoint to their number; of the example little depends on it.
+fn workers(options: &KillOptions, life: u32) -> u16 {
+    if options.example == everything::NAME && !options.mode.contains("unaligned") {
+        [2, 3, 1, 4].get(life as usize % 4).copied().unwrap_or(2)
+    } else {
+        2
+    }
+}
+
+fn arguments(options: &KillOptions, directory: &Path, rate: Option<u32>, workers: u16) -> Vec<String> {
     let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
-    let mut arguments: Vec<String> =
-        ["--json", "--workers", "2", "--checkpoint-interval", "50ms"].map(String::from).to_vec();
+    let mut arguments: Vec<String> = ["--json", "--checkpoint-interval", "50ms"].map(String::from).to_vec();
+    arguments.extend(["--workers".into(), workers.to_string()]);
+    if options.example == everything::NAME {
+        arguments.extend(["--input".into(), path("../input/*.jsonl.gz")]);
+    }
     arguments.extend(["--checkpoint-mode".into(), options.mode.clone()]);
     // The server is a new one, so the name of the directory is enough.
     let in_bucket = || {
@@ -119,10 +144,10 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
     let mut tally = Tally::default();
     // Slow enough that the last kill still finds work to do.
     let rate = INPUT_ROWS * 10 / (options.kills.max(1) * 4);
-    let slow = arguments(options, directory, Some(rate));
     for kill in 1..=options.kills {
         let point =
             kill.is_multiple_of(EVERY).then(|| POINTS.get((kill / EVERY) as usize % POINTS.len()).copied()).flatten();
+        let slow = arguments(options, directory, Some(rate), workers(options, kill));
         let mut victim = stage.start(&slow, point)?;
         let patience = if point.is_some() {
             Duration::from_secs(20)
@@ -144,11 +169,11 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
             ));
         }
     }
-    let (death, life) = stage.start(&arguments(options, directory, None), None)?.wait()?;
+    let (death, life) = stage.start(&arguments(options, directory, None, 2), None)?.wait()?;
     if death != Death::Exit(0) {
         return Err(format!("the last run ended with {death:?}; last words: {}", life.last_words));
     }
-    Ok((Rows::read(&directory.join("out"))?, tally))
+    Ok((committed(options, directory)?, tally))
 }
 
 fn describe(death: Death, point: Option<&str>) -> String {

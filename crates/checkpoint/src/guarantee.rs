@@ -90,24 +90,50 @@ pub enum Limit {
     Sink,
 }
 
+impl PathGuarantee {
+    /// What it promises and why not more, without the path.
+    fn promise(&self) -> String {
+        let because = match self.limit {
+            None => return self.end_to_end.to_string(),
+            Some(Limit::CheckpointsOff) => "checkpoints are off".to_owned(),
+            Some(Limit::Source) => format!("source {} cannot be read again", self.path.source),
+            Some(Limit::Mode) => "the checkpoint mode is at-least-once".to_owned(),
+            Some(Limit::Inherited) => "the restored checkpoint has no more".to_owned(),
+            Some(Limit::Sink) => {
+                format!("sink {} cannot take back what it has written (state: {})", self.path.sink, self.state)
+            }
+        };
+        format!("{}, because {because}", self.end_to_end)
+    }
+}
+
 impl fmt::Display for PathGuarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} -> {}: {}", self.path.source, self.path.sink, self.end_to_end)?;
-        match self.limit {
-            None => Ok(()),
-            Some(Limit::CheckpointsOff) => f.write_str(", because checkpoints are off"),
-            Some(Limit::Source) => write!(f, ", because source {} cannot be read again", self.path.source),
-            Some(Limit::Mode) => f.write_str(", because the checkpoint mode is at-least-once"),
-            Some(Limit::Inherited) => f.write_str(", because the restored checkpoint has no more"),
-            Some(Limit::Sink) => {
-                write!(
-                    f,
-                    ", because sink {} cannot take back what it has written (state: {})",
-                    self.path.sink, self.state
-                )
-            }
+        write!(f, "{} -> {}: {}", self.path.source, self.path.sink, self.promise())
+    }
+}
+
+/// So many paths are named for one reason; the others are counted.
+const NAMED: usize = 3;
+
+/// A line for each reason, with the paths that have it, in their order.
+#[must_use]
+pub fn by_reason<'a>(paths: impl IntoIterator<Item = &'a PathGuarantee>) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for path in paths {
+        let (promise, name) = (path.promise(), format!("{} -> {}", path.path.source, path.path.sink));
+        match reasons.iter_mut().find(|(known, _)| *known == promise) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((promise, vec![name])),
         }
     }
+    let line = |(promise, names): &(String, Vec<String>)| {
+        let shown: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
+        let more = names.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}: {promise}", shown.join(", "))
+    };
+    reasons.iter().map(line).collect()
 }
 
 /// What a path promises under a mode (`None`: checkpoints are off), restored from a checkpoint of guarantee `inherited`

@@ -374,3 +374,27 @@ fn diff_says_which_entries_were_added_removed_and_changed() {
     let (code, _, stderr) = run(&["checkpoints", "diff", &one, two, "--operator", "none"]);
     assert_eq!(code, Some(2), "{stderr}");
 }
+
+#[cfg(unix)]
+#[test]
+fn foreign_names_and_junk_where_objects_lie_hinder_no_subcommand_and_are_named() {
+    use std::os::unix::ffi::OsStrExt;
+    let dir = good();
+    let no_text = std::ffi::OsStr::from_bytes(b"caf\xe9.json");
+    fs::create_dir_all(at(&dir, "pins")).expect("a directory");
+    for directory in ["log", "manifests", "history", "pins", "data"] {
+        fs::write(at(&dir, directory).join(no_text), "mine").expect("written");
+    }
+    fs::write(at(&dir, "pins/mine"), "no pin").expect("written");
+    fs::write(at(&dir, "log/notes.txt"), "mine").expect("written");
+    for subcommand in ["list", "show"] {
+        let (code, stdout, stderr) = checkpoints(subcommand, dir.path(), &[]);
+        assert_eq!(code, 0, "{subcommand}: {stdout}{stderr}");
+        assert!(stdout.contains("exactly-once"), "{subcommand}: {stdout}");
+    }
+    let (code, stdout, stderr) = checkpoints("verify", dir.path(), &[]);
+    assert_eq!(code, 1, "the pin is damaged: {stdout}{stderr}");
+    assert!(stdout.contains("damage: pins/mine"), "{stdout}");
+    assert!(stdout.contains("log/notes.txt: it is foreign") && stdout.contains("log/caf"), "{stdout}");
+    assert!(stdout.contains("the newest checkpoint that is whole is 5"), "{stdout}");
+}

@@ -9,7 +9,7 @@ mod tests;
 
 use crate::run::{Ended, Listen, Report, Status};
 use crate::settings::Settings;
-use flott_checkpoint::guarantee::{PathGuarantee, of_job};
+use flott_checkpoint::guarantee::{PathGuarantee, by_reason, of_job};
 use flott_checkpoint::{Dropped, Guarantee, Mode};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
@@ -235,7 +235,7 @@ fn opening_lines(opening: &Opening, status: &Status) -> Vec<String> {
         None => format!("guarantee: {meant}"),
     });
     let lesser = opening.paths.iter().filter(|path| path.limit.is_some());
-    lines.extend(lesser.map(|path| format!("  {path}")));
+    lines.extend(by_reason(lesser).iter().map(|line| format!("  {line}")));
     lines.extend(opening.socket.iter().map(|socket| format!("socket: {socket}")));
     lines.extend(opening.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines

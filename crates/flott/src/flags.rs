@@ -15,6 +15,7 @@ use std::time::Duration;
 
 #[cfg(test)]
 mod tests;
+mod variables;
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Options of every job")]
@@ -129,6 +130,14 @@ fn of_variable(command: &mut Command, line: &[OsString], error: &clap::Error) ->
     let reason = std::error::Error::source(error).map_or_else(|| error.kind().to_string(), ToString::to_string);
     let message = format!("the variable {variable} holds `{value}`: {reason}");
     Some(command.error(clap::error::ErrorKind::ValueValidation, message))
+}
+
+/// Warnings about variables that look like those of a job's flags and are none.
+pub(crate) fn mistyped_variables<A: Args>() -> Vec<String> {
+    let command = CommandLine::<A>::command();
+    let known = command.get_arguments().filter_map(|argument| argument.get_env()?.to_str().map(str::to_owned));
+    let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    variables::mistyped(&known.collect::<Vec<_>>(), set)
 }
 
 /// What the environment says, for a job that has no command line.

@@ -71,7 +71,7 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
         return look_only(&job, flags);
     }
     let socket = Doorbell::hang(job.name());
-    let ended = begin(&job, flags, &socket).and_then(|(handle, checkpoints)| {
+    let ended = begin::<A>(&job, flags, &socket).and_then(|(handle, checkpoints)| {
         if let Some(address) = handle.metrics_address() {
             write_log(&format!("metrics: http://{address}/metrics"));
         }
@@ -122,13 +122,14 @@ fn look_only(job: &Job, flags: Settings) -> Result<()> {
 }
 
 /// Starts the job, and says whether it takes checkpoints; a refusal is told here, everything later by the console.
-fn begin(job: &Job, flags: Settings, socket: &Doorbell) -> Result<(JobHandle, bool)> {
+fn begin<A: Args>(job: &Job, flags: Settings, socket: &Doorbell) -> Result<(JobHandle, bool)> {
     let start = || {
         let settings = flags.over(job.settings.borrow().clone());
         let frozen = job.freeze()?;
         run::manager_settings(&settings, &frozen.plan)?;
         let mut opening = opening(job, &frozen, &settings)?;
         opening.socket = socket.path();
+        opening.warnings.extend(flags::mistyped_variables::<A>());
         opening.warnings.extend(socket.warning());
         let checkpoints = opening.checkpoint_dir.is_some();
         let handle = run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))?;
@@ -293,7 +294,7 @@ impl Job {
         }
         let frozen = self.freeze()?;
         let opening = opening(self, &frozen, &settings)?;
-        for warning in &opening.warnings {
+        for warning in opening.warnings.iter().chain(&flags::mistyped_variables::<NoArguments>()) {
             tracing::warn!(target: "flott", job = self.name(), "{warning}");
         }
         run::start(frozen, &settings, Box::new(run::Quiet(self.name().to_owned())))

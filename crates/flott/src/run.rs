@@ -20,6 +20,8 @@ mod store;
 mod stores;
 mod task;
 mod teller;
+#[cfg(feature = "testing")]
+mod trouble;
 mod watch;
 
 pub(crate) use driver::{Listen, Listener, Quiet};
@@ -76,10 +78,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     #[cfg_attr(not(feature = "testing"), expect(unused_mut, reason = "crash points watch them"))]
     let mut files: Arc<dyn Files> = Arc::new(PlaceFiles::default());
     #[cfg(feature = "testing")]
-    if let Some(crash) = crash::Crash::from_environment()? {
-        files = crash.watch(files);
-        store.watch(crash);
-    }
+    disturb(&mut files, &mut store)?;
     // Before anything runs: a port in use is a refusal.
     let exporter = settings.metrics.as_deref().map(Exporter::open).transpose()?;
     let stores = stores::of(settings, &plan.job)?;
@@ -132,6 +131,19 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     runtime.spawn(task(driver.drive()));
     let commands = Commands::new(events, shared, beside, io);
     Ok(JobHandle::new(runtime, commands, metrics))
+}
+
+/// What a test wants to go wrong.
+#[cfg(feature = "testing")]
+fn disturb(files: &mut Arc<dyn Files>, store: &mut Store) -> Result<()> {
+    if let Some(crash) = crash::Crash::from_environment()? {
+        *files = crash.watch(Arc::clone(files));
+        store.watch(crash);
+    }
+    if let Some(trouble) = trouble::from_environment()? {
+        store.trouble(trouble);
+    }
+    Ok(())
 }
 
 /// What the job manager has to know, after everything was checked that can be.

@@ -11,6 +11,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use xxhash_rust::xxh3::xxh3_64;
 
+#[path = "bad_input/gzip.rs"]
+mod gzip;
 #[path = "bad_input/savepoints.rs"]
 mod savepoints;
 #[path = "bad_input/types.rs"]
@@ -396,22 +398,6 @@ fn a_second_run_of_a_finished_job_says_so_and_changes_nothing() {
     assert_eq!((first.ended, second.ended), (Ended::Finished, Ended::FinishedBefore));
     assert_eq!((first.checkpoint, second.records_in), (second.checkpoint, 0));
     assert_eq!(after_first, output());
-}
-
-#[test]
-fn a_broken_gzip_is_named_with_file_and_offset_and_ends_the_job_at_once() {
-    use std::io::Write;
-    let place = Place::new();
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(some_sales(1_000).as_bytes()).expect("memory");
-    let whole = gzip.finish().expect("memory");
-    for (bytes, what) in [(&whole[..whole.len() / 2], "cut off"), (b"not compressed", "gzip header")] {
-        fs::write(place.path("sales.csv.gz"), bytes).expect("a file for the test");
-        let job = Job::new("gzip");
-        job.source("sales", FileSource::csv::<Sale>(place.text("*.gz"))).sink("out", MemorySink::new());
-        let words = ["`sales`", "sales.csv.gz is no whole gzip file", what, "bytes of content"];
-        assert_says(&error(&job), ErrorKind::Invalid, &words);
-    }
 }
 
 #[test]

@@ -240,6 +240,19 @@ fn a_wrong_variable_is_named_as_one() {
 }
 
 #[test]
+fn a_variable_that_nothing_reads_is_told_if_it_looks_like_one_of_ours() {
+    let place = place();
+    let mut command = flights(&place, &["--workers", "1"]);
+    command.env("FLOTT_CHECKPOINT_INTERVALL", "50ms").env("FLOTT_PARTY", "yes");
+    let output = run(command);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let warning = "warning: the variable FLOTT_CHECKPOINT_INTERVALL is set, and nothing reads it: is \
+                   FLOTT_CHECKPOINT_INTERVAL meant?";
+    assert!(said.contains(warning) && !said.contains("PARTY"), "{said}");
+}
+
+#[test]
 fn every_job_tells_its_version() {
     let flott = env!("CARGO_PKG_VERSION");
     let output = run(example("flights", &["--version"]));

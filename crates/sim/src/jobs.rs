@@ -198,6 +198,8 @@ pub struct Job {
     pub timer: Duration,
     /// Where the rows come from.
     pub input: Input,
+    /// Every so manieth line of a file cannot be read: its row comes as a dead letter; 0: none.
+    pub broken_every: u64,
     /// All files are there.
     pub all_there: Arc<AtomicBool>,
     /// The sink.
@@ -231,6 +233,12 @@ impl Job {
     pub fn row(&self, origin: u32, serial: u64) -> Row {
         let key = mix(serial ^ (u64::from(origin) << 32)) % self.keys;
         Row { origin, serial, key, replica: 0, count: 0, chain: 0 }
+    }
+
+    /// Whether the line of a row cannot be read.
+    #[must_use]
+    pub fn is_broken(&self, serial: u64) -> bool {
+        self.broken_every > 0 && serial % self.broken_every == self.broken_every - 1
     }
 
     /// Whether a row deletes what is kept for its key.

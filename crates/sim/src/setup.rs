@@ -28,6 +28,9 @@ const INPUT: u64 = 0x0F11_0F11;
 /// Sets what is drawn about the kinds of jobs that came last apart from all else.
 const KINDS: u64 = 0x0C1D_5C1D;
 
+/// Sets what is drawn about lines that cannot be read apart from all else.
+const BROKEN: u64 = 0x0B70_4E17;
+
 /// What a seed may mean. What is simulated grows, and each new kind of job changes what the draws of a seed come to; so a seed
 /// that found something is kept with the era that it was found in, and the kinds of an era that is over never change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -115,6 +118,7 @@ impl Setup {
         job.slow = slow;
         if era > Era::First {
             job.input = input(seed);
+            job.broken_every = broken_every(seed);
         }
         if era == Era::Current && mutation.is_none() {
             job.shape = later_shape(seed).unwrap_or(job.shape);
@@ -189,6 +193,12 @@ fn later_shape(seed: u64) -> Option<Shape> {
     later.get(number(0, 8, &mut Random::new(seed ^ KINDS))).copied()
 }
 
+/// Every other time some lines cannot be read.
+fn broken_every(seed: u64) -> u64 {
+    let mut random = Random::new(seed ^ BROKEN);
+    if random.one_in(2) { 0 } else { 2 + random.below(9) }
+}
+
 fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {
     let shapes = era.shapes();
     let shape = shapes.get(number(0, shapes.len() as u64, random)).copied().unwrap_or(Shape::Count);
@@ -210,6 +220,7 @@ fn job(era: Era, exact: bool, need_files: bool, random: &mut Random) -> Job {
         bounded: random.one_in(2),
         timer: millis(1, 400, random),
         input: Input::Made,
+        broken_every: 0,
         all_there: Arc::default(),
         sink,
         fails_next: Arc::default(),

@@ -23,6 +23,13 @@ impl Rows {
         Ok(Rows(rows))
     }
 
+    /// These rows, each as often as it comes.
+    pub(super) fn of(all: impl IntoIterator<Item = String>) -> Rows {
+        let mut rows = BTreeMap::new();
+        all.into_iter().for_each(|row| *rows.entry(row).or_insert(0) += 1);
+        Rows(rows)
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.0.values().sum()
     }

@@ -57,3 +57,21 @@ fn a_promise_says_what_limits_it() {
     assert!(text(true, Some(Mode::Aligned), false).contains("state: exactly-once"));
     assert!(text(true, None, true).contains("checkpoints are off"));
 }
+
+#[test]
+fn a_reason_that_many_paths_have_is_said_once_with_the_first_of_them() {
+    let named = |source: &str, sink: &str, replayable| {
+        let path = Path { source: source.to_owned(), replayable, sink: sink.to_owned(), transactional: true };
+        of_path(path, Some(Mode::Aligned), Guarantee::ExactlyOnce)
+    };
+    let paths = ["a", "b", "c", "d", "e"].map(|sink| named("socket", sink, false));
+    let other = named("pipe", "a", false);
+    assert_eq!(
+        by_reason([&paths[0], &other, &paths[1], &paths[2], &paths[3], &paths[4]]),
+        [
+            "socket -> a, socket -> b, socket -> c and 2 more: at-most-once, because source socket cannot be read again",
+            "pipe -> a: at-most-once, because source pipe cannot be read again",
+        ]
+    );
+    assert_eq!(by_reason([&other]), [other.to_string()]);
+}

@@ -60,6 +60,14 @@ impl Store {
         self.crash = Some(crash);
     }
 
+    /// Makes the storage a bad one.
+    #[cfg(feature = "testing")]
+    pub(super) fn trouble(&mut self, trouble: flott_runtime::io::storage::Trouble) {
+        if let Place::At(server) = &self.place {
+            self.place = Place::At(server.troubled(trouble));
+        }
+    }
+
     /// Lets crash points see a report.
     pub(super) fn before_report(&self, report: &flott_runtime::control::Report) {
         #[cfg(feature = "testing")]

@@ -8,6 +8,7 @@
 #![allow(clippy::expect_used, clippy::indexing_slicing, reason = "a test may end where it stands")]
 
 use flott_checkpoint::{CheckpointId, LogEntry, Mode};
+use flott_runtime::history::HistoryEntry;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::open_storage;
 use flott_runtime::verify::{Directory, Severity, verify};
@@ -15,13 +16,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::process::ExitStatusExt;
+use std::io::Read;
+use std::os::unix::fs::chown;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-const JOB: &str = "counted";
+/// The job of `jobs/counted.rs`.
+const COUNTED: &str = "counted";
 /// Only a failure waits so long.
 const DEADLINE: Duration = Duration::from_secs(60);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
@@ -41,6 +45,7 @@ pub(crate) type Rows = BTreeMap<String, u64>;
 /// Input, checkpoints and output of one test.
 pub(crate) struct Site {
     dir: TempDir,
+    job: &'static str,
     checkpoints: PathBuf,
     input: String,
     processes: std::cell::Cell<u32>,
@@ -48,24 +53,26 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) fn new() -> Site {
-        Site::with(None)
+        let site = Site::of(COUNTED);
+        for file in 0..FILES {
+            let lines = (0..LINES).map(|line| format!("{}\n", text_of(file, line)));
+            fs::write(site.path(&format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
+        }
+        site
     }
 
     /// Checkpoints go to a place of their own, the URL of an object store. What looks at them does not look there.
     pub(crate) fn with_checkpoints_at(place: &str) -> Site {
-        Site::with(Some(place))
+        Site { checkpoints: PathBuf::from(place), ..Site::new() }
     }
 
-    fn with(checkpoints: Option<&str>) -> Site {
+    /// A place without input for a job of this name.
+    pub(crate) fn of(job: &'static str) -> Site {
         let dir = tempfile::tempdir().expect("a directory");
-        for file in 0..FILES {
-            let lines = (0..LINES).map(|line| format!("{}\n", text_of(file, line)));
-            fs::write(dir.path().join(format!("input-{file}.txt")), lines.collect::<String>()).expect("written");
-        }
         fs::create_dir(dir.path().join("run")).expect("made");
-        let checkpoints = checkpoints.map_or_else(|| dir.path().join("checkpoints"), PathBuf::from);
+        let checkpoints = dir.path().join("checkpoints");
         let input = dir.path().join("input-*.txt").display().to_string();
-        Site { dir, checkpoints, input, processes: std::cell::Cell::new(0) }
+        Site { dir, job, checkpoints, input, processes: std::cell::Cell::new(0) }
     }
 
     /// What an undisturbed run commits.
@@ -87,7 +94,7 @@ impl Site {
         input
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -96,7 +103,7 @@ impl Site {
     }
 
     fn job_dir(&self) -> PathBuf {
-        self.checkpoints.join(JOB)
+        self.checkpoints.join(self.job)
     }
 
     /// A process of the job at this place, not started yet.
@@ -117,6 +124,11 @@ impl Site {
 
     /// A process of another program over the same input.
     pub(crate) fn job_of(&self, program: &Path) -> Start<'_> {
+        self.program(program).with(&["--input", &self.input])
+    }
+
+    /// A process of another program, which is told nothing of this place but where its checkpoints go.
+    pub(crate) fn program(&self, program: &Path) -> Start<'_> {
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FLOTT_")) {
             command.env_remove(name);
@@ -127,9 +139,8 @@ impl Site {
         command.env("XDG_RUNTIME_DIR", self.path("run"));
         // A flag overrules it.
         command.env("FLOTT_CHECKPOINT_INTERVAL", "20ms");
-        command.arg("--input").arg(&self.input);
         command.arg("--checkpoint-dir").arg(&self.checkpoints);
-        Start { site: self, command }
+        Start { site: self, command, by_pipe: false }
     }
 
     /// Runs the job to its end, which must be a good one.
@@ -139,17 +150,35 @@ impl Site {
 
     /// The modes of the completed checkpoints that the history remembers, by id; each is that of its manifest, if that is there.
     pub(crate) fn modes(&self) -> BTreeMap<CheckpointId, Mode> {
-        let storage = open_storage(&self.checkpoints.display().to_string(), JOB).expect("opened");
+        self.read(|directory| {
+            let completed = directory.history().filter(|entry| entry.is_completed());
+            let modes = completed.map(|entry| {
+                let mode = entry.tried.barrier.mode;
+                let manifest = directory.manifest(entry.id(), entry.attempt());
+                assert!(manifest.is_none_or(|manifest| manifest.mode == mode), "{entry:?}");
+                (entry.id(), mode)
+            });
+            modes.collect()
+        })
+    }
+
+    /// What the history remembers, in the order of ids.
+    pub(crate) fn history(&self) -> Vec<HistoryEntry> {
+        self.read(|directory| directory.history().cloned().collect())
+    }
+
+    /// Manifests and segments that no entry of the log leads to.
+    pub(crate) fn garbage(&self) -> Vec<String> {
+        let storage = open_storage(&self.checkpoints.display().to_string(), self.job).expect("opened");
+        let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
+        let garbage = report.findings.into_iter().filter(|found| found.what.contains("no entry of the log names it"));
+        garbage.map(|found| found.path).collect()
+    }
+
+    fn read<T>(&self, what: impl FnOnce(&Directory) -> T) -> T {
+        let storage = open_storage(&self.checkpoints.display().to_string(), self.job).expect("opened");
         let directory = block_on(async { Directory::read(&storage, &mut |_| ()).await });
-        let directory = directory.expect("it runs").expect("read");
-        let completed = directory.history().filter(|entry| entry.is_completed());
-        let modes = completed.map(|entry| {
-            let mode = entry.tried.barrier.mode;
-            let manifest = directory.manifest(entry.id(), entry.attempt());
-            assert!(manifest.is_none_or(|manifest| manifest.mode == mode), "{entry:?}");
-            (entry.id(), mode)
-        });
-        modes.collect()
+        what(&directory.expect("it runs").expect("read"))
     }
 
     /// Where sockets lie.
@@ -166,6 +195,14 @@ impl Site {
             }
         }
         rows
+    }
+
+    /// The committed rows of a sink that writes no header into a directory below the output's, as they are or not.
+    pub(crate) fn rows_of(&self, sink: &str) -> Vec<String> {
+        let mut parts = files(&self.output().join(sink));
+        parts.retain(|name, _| !name.starts_with('.'));
+        let texts = parts.into_values().map(|bytes| String::from_utf8(bytes).expect("UTF-8"));
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
     /// The committed parts.
@@ -231,7 +268,7 @@ impl Site {
 
     /// No object is damaged or missing.
     pub(crate) fn must_verify(&self) {
-        let storage = open_storage(&self.checkpoints.display().to_string(), JOB).expect("opened");
+        let storage = open_storage(&self.checkpoints.display().to_string(), self.job).expect("opened");
         let report = block_on(async { verify(&storage, |_| ()).await }).expect("it runs").expect("verified");
         let damage: Vec<_> = report.findings.iter().filter(|found| found.severity == Severity::Damage).collect();
         assert!(damage.is_empty(), "{damage:#?}");
@@ -276,6 +313,7 @@ pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T 
 pub(crate) struct Start<'a> {
     site: &'a Site,
     command: Command,
+    by_pipe: bool,
 }
 
 impl Start<'_> {
@@ -286,6 +324,56 @@ impl Start<'_> {
 
     pub(crate) fn env(mut self, name: &str, value: &Path) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Its checkpoint storage is a bad one, as `FLOTT_STORAGE_TROUBLE` says.
+    pub(crate) fn trouble(mut self, trouble: &str) -> Self {
+        self.command.env("FLOTT_STORAGE_TROUBLE", trouble);
+        self
+    }
+
+    /// What it says goes through pipes, so that no limit for files concerns it.
+    pub(crate) fn by_pipe(mut self) -> Self {
+        self.by_pipe = true;
+        self
+    }
+
+    /// By a shell that does something first; `exec "$0" "$@"` is the program.
+    pub(crate) fn in_shell(self, script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        Start { command, ..self }
+    }
+
+    /// As a user to whom permissions mean something: nobody, if the test is run by root. The place is that user's from now on.
+    pub(crate) fn by_nobody(mut self) -> Self {
+        const NOBODY: u32 = 65_534;
+        if !rustix::process::geteuid().is_root() {
+            return self;
+        }
+        // Where the programs of the tests lie may be closed to others.
+        let copy = self.site.path("job");
+        fs::copy(self.command.get_program(), &copy).expect("copied");
+        let mut left = vec![self.site.path("")];
+        while let Some(path) = left.pop() {
+            chown(&path, Some(NOBODY), Some(NOBODY)).expect("given away");
+            if path.is_dir() {
+                left.extend(fs::read_dir(&path).expect("listed").map(|entry| entry.expect("an entry").path()));
+            }
+        }
+        let mut command = Command::new(copy);
+        command
+            .args(self.command.get_args())
+            .envs(self.command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        self.command = command;
+        self.command.uid(NOBODY).gid(NOBODY);
         self
     }
 
@@ -312,9 +400,22 @@ impl Start<'_> {
         let (stdout, stderr) =
             (self.site.path(&format!("{number}.stdout")), self.site.path(&format!("{number}.stderr")));
         let create = |path: &Path| Stdio::from(File::create(path).expect("created"));
-        self.command.stdin(Stdio::null()).stdout(create(&stdout)).stderr(create(&stderr));
-        Process { child: self.command.spawn().expect("started"), stdout, stderr }
+        self.command.stdin(Stdio::null());
+        if !self.by_pipe {
+            self.command.stdout(create(&stdout)).stderr(create(&stderr));
+            return Process { child: self.command.spawn().expect("started"), stdout, stderr };
+        }
+        let mut child = self.command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        write_down(child.stdout.take().expect("piped"), &stdout);
+        write_down(child.stderr.take().expect("piped"), &stderr);
+        Process { child, stdout, stderr }
     }
+}
+
+/// Writes what comes into a file, until nothing comes any more.
+fn write_down(mut from: impl Read + Send + 'static, to: &Path) {
+    let mut file = File::create(to).expect("created");
+    std::thread::spawn(move || std::io::copy(&mut from, &mut file));
 }
 
 /// A process of the job. It is killed if the test forgets it.
@@ -333,6 +434,10 @@ impl Drop for Process {
 }
 
 impl Process {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a number")).expect("not 0");
         kill_process(pid, signal).expect("it lives");

@@ -14,6 +14,8 @@ mod refusal;
 mod remote;
 mod retry;
 mod sweep;
+#[cfg(feature = "testing")]
+mod troubled;
 
 pub use objects::Looked;
 pub(crate) use open::open_bucket;
@@ -22,6 +24,8 @@ pub use open::{
 };
 pub use remote::StoreOptions;
 pub use retry::RetryOptions;
+#[cfg(feature = "testing")]
+pub use troubled::Trouble;
 
 use crate::io::{StorageReply, StorageRequest, is_elsewhere};
 use crate::layout;

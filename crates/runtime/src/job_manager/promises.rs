@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Role};
-use flott_checkpoint::guarantee::{Path, PathGuarantee, below, of_path};
+use flott_checkpoint::guarantee::{Path, PathGuarantee, below, by_reason, of_path};
 use flott_checkpoint::{Guarantee, Mode};
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub fn promises(plan: &Plan, mode: Option<Mode>, inherited: Guarantee) -> Vec<Pa
 /// [`ErrorKind::Refused`](crate::error::ErrorKind::Refused), with each such path and what limits it.
 pub fn check_required(paths: &[PathGuarantee], required: Option<Guarantee>) -> Result<()> {
     let Some(required) = required else { return Ok(()) };
-    let lesser: Vec<String> = below(paths, required).iter().map(ToString::to_string).collect();
+    let lesser = by_reason(below(paths, required));
     if lesser.is_empty() {
         return Ok(());
     }

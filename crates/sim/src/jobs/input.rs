@@ -9,8 +9,10 @@ use flate2::write::GzEncoder;
 use flott_runtime::Result;
 use flott_runtime::connector::{FilePosition, WatchPosition};
 use flott_runtime::error::Error;
-use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
-use flott_runtime::time::Time;
+use flott_runtime::operator::part::DeadLetter;
+use flott_runtime::operator::{Context, Next as NextOperator, Operator, Signal};
+use flott_runtime::source::{BoxedReader, DeadLetters, Next, Source, SourceContext, SplitReader};
+use flott_runtime::time::{Time, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use std::io::Write;
@@ -38,6 +40,9 @@ pub fn path(job: &Job, origin: u32) -> String {
 #[must_use]
 pub fn lines(job: &Job, origin: u32) -> Vec<u8> {
     let line = |serial| {
+        if job.is_broken(serial) {
+            return format!("broken {origin} {serial}\n");
+        }
         let json = serde_json::to_string(&job.row(origin, serial)).expect("a row is no riddle");
         format!("{json}\n")
     };
@@ -88,7 +93,7 @@ fn origin_of(name: &str) -> Option<u32> {
 fn rows_before(job: &Job, origin: u32, offset: u64) -> u64 {
     let lines = lines(job, origin);
     let before = lines.get(..usize::try_from(offset).unwrap_or(usize::MAX)).unwrap_or(&lines);
-    before.iter().filter(|byte| **byte == b'}').count() as u64
+    before.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
 /// A source of files, at the pace of the job.
@@ -122,6 +127,35 @@ impl<S: Source<Item = Row>> Source for Paced<S> {
     }
 }
 
+impl<S: DeadLetters<Item = Row>> DeadLetters for Paced<S> {
+    fn with_dead_letters(self) -> Self {
+        Paced { job: self.job, source: self.source.with_dead_letters() }
+    }
+}
+
+/// Makes the row of a dead letter again: what goes wrong with it is what goes wrong with any other row.
+pub struct Mended {
+    /// The job.
+    pub job: Arc<Job>,
+    /// Where rows go.
+    pub next: NextOperator<Row>,
+}
+
+impl Operator<DeadLetter<String>> for Mended {
+    fn on_record(&mut self, letter: DeadLetter<String>, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
+        let mut words = letter.record.split(' ').skip(1).filter_map(|word| word.parse::<u64>().ok());
+        let (Some(origin), Some(serial)) = (words.next().and_then(|word| u32::try_from(word).ok()), words.next())
+        else {
+            return Err(Error::failed(format!("nobody wrote the line of this dead letter: {letter:?}")));
+        };
+        self.next.on_record(self.job.row(origin, serial), at, cx)
+    }
+
+    fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
+        self.next.on_signal(signal, cx)
+    }
+}
+
 struct Reader<P> {
     job: Arc<Job>,
     inner: BoxedReader<Row, P>,
@@ -144,7 +178,7 @@ impl<P> SplitReader for Reader<P> {
         }
         let next = self.inner.next(now)?;
         match &next {
-            Next::Record(..) => (self.last, self.nothing_since) = (Some(now), None),
+            Next::Record(..) | Next::Unreadable(..) => (self.last, self.nothing_since) = (Some(now), None),
             Next::At(_) if self.job.all_there.load(Ordering::Relaxed) => {
                 let since = *self.nothing_since.get_or_insert(now);
                 if now.since(since) >= TWO_LOOKS {

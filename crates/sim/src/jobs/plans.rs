@@ -1,6 +1,6 @@
 //! The graphs of the simulated jobs.
 
-use super::input::{Paced, pattern};
+use super::input::{Mended, Paced, pattern};
 use super::operators::{Count, KeyBy, KeyedRow, Replica, by_key_and_origin, by_serial, by_text};
 use super::output::Output;
 use super::source::Rows;
@@ -11,6 +11,7 @@ use flott_runtime::key::Key;
 use flott_runtime::operator::{Chain, Head, Next};
 use flott_runtime::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, StatePlan, Vertex};
 use flott_runtime::record::{BatchCodec, TypedCodec};
+use flott_runtime::source::DeadLetters;
 use flott_runtime::subtask::{Partitioner, SubtaskBuilder};
 use std::sync::Arc;
 
@@ -85,6 +86,21 @@ fn sink(builder: &mut SubtaskBuilder, job: &Job, output: &Output) -> Result<Next
         SinkKind::Memory => builder.sink("out", &output.memory),
         SinkKind::Staged => builder.sink("out", &StagedSink::new(output.store.clone())),
     }
+}
+
+/// A source of files; if some lines cannot be read, their dead letters go the way of all rows.
+fn from_files<S: DeadLetters<Item = Row>>(
+    builder: &mut SubtaskBuilder,
+    name: &str,
+    source: Paced<S>,
+    next: Next<Row>,
+) -> Box<dyn Chain> {
+    if source.job.broken_every == 0 {
+        return builder.source(name, Arc::new(source), next);
+    }
+    let (next, beside) = process::doors(next);
+    let mended = Mended { job: source.job.clone(), next: beside };
+    builder.source_with_dead_letters(name, Arc::new(source.with_dead_letters()), next, Box::new(mended), Arc::default())
 }
 
 impl Sketch {
@@ -221,10 +237,8 @@ impl Sketch {
             let (job, files) = (job.clone(), FileSource::json::<Row>(pattern(source)));
             Ok(match job.input {
                 Input::Made => builder.source(&own, Arc::new(Rows { job, source }), next),
-                Input::Files { watched: None, .. } => {
-                    builder.source(&own, Arc::new(Paced { job, source: files }), next)
-                }
-                Input::Files { .. } => builder.source(&own, Arc::new(Paced { job, source: files.watch() }), next),
+                Input::Files { watched: None, .. } => from_files(builder, &own, Paced { job, source: files }, next),
+                Input::Files { .. } => from_files(builder, &own, Paced { job, source: files.watch() }, next),
             })
         });
         self.operator(&name, vertex, Role::Source { replayable: true, bounded: true }, &[]);

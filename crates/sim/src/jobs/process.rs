@@ -88,6 +88,13 @@ struct Door {
     is_side: bool,
 }
 
+/// Two ways into the same rest of a chain; signals go the first.
+pub fn doors(next: Next<Row>) -> (Next<Row>, Next<Row>) {
+    let to = Rc::new(RefCell::new(next));
+    let door = |is_side| Box::new(Door { to: Rc::clone(&to), is_side }) as Next<Row>;
+    (door(false), door(true))
+}
+
 impl Operator<Row> for Door {
     fn on_record(&mut self, row: Row, at: Option<Timestamp>, cx: &mut Context<'_>) -> Result<()> {
         self.to.borrow_mut().on_record(row, at, cx)
