@@ -35,7 +35,7 @@ use crate::sink::Token;
 use crate::source::Waker;
 use crate::state::SharedTable;
 use crate::time::{Clock, Time, Watermark};
-use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
+use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId, lite_map};
 use gate::{ChannelSite, Gate};
 use litemap::LiteMap;
 use output::OutputPort;
@@ -401,7 +401,7 @@ impl Subtask {
         // One subtask of each sink that cleans up does so, and has to know all of them for it.
         let cleaning = self.sinks.iter().filter(|sink| self.id.index == 0 && sink.cleans());
         let all = |sink: &str| tokens.get(sink).into_iter().flatten().map(|token| Token::clone(&token.token)).collect();
-        self.restored_tokens = cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))).collect();
+        self.restored_tokens = lite_map(cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))));
     }
 
     /// All state is in: tables begin their first live epoch.

@@ -7,9 +7,8 @@ use crate::control::{ChannelPart, SubtaskPart};
 use crate::packet::ChannelId;
 use crate::subtask::{RestoredChannel, Subtask};
 use crate::time::Watermark;
-use flott_checkpoint::SubtaskId;
+use flott_checkpoint::{LiteSet, SubtaskId};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// What a subtask gets back.
 pub(super) struct Merged {
@@ -24,7 +23,7 @@ pub(super) struct Merged {
 pub(super) fn merged(
     parts: &LiteMap<SubtaskId, SubtaskPart>,
     subtask: &Subtask,
-    finished: &BTreeSet<SubtaskId>,
+    finished: &LiteSet<SubtaskId>,
 ) -> Option<Merged> {
     let vertex_finished = |vertex: u16| {
         let mut subtasks = parts.keys().filter(|id| id.vertex == vertex).peekable();
