@@ -56,7 +56,7 @@ pub trait SourcePort {
     /// # Errors
     /// If the source cannot be reached or does not fit the stored positions.
     #[doc(hidden)]
-    fn open(&mut self, restored: Option<BTreeMap<String, SplitPart>>) -> Result<()>;
+    fn open(&mut self, restored: Option<Vec<(String, SplitPart)>>) -> Result<()>;
     /// Takes records until the context says stop.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ pub trait SourcePort {
     /// # Errors
     /// If a position cannot be stored.
     #[doc(hidden)]
-    fn parts(&self) -> Result<BTreeMap<String, SplitPart>>;
+    fn parts(&self) -> Result<Vec<(String, SplitPart)>>;
 }
 
 /// Where the subtask stands in its life.
@@ -322,7 +322,7 @@ impl Subtask {
             return Ok(());
         }
         self.phase = Phase::Open;
-        let restored = self.restored_splits.take();
+        let restored = self.restored_splits.take().map(|splits| splits.into_iter().collect());
         if let Some(source) = self.chain.source() {
             source.open(restored)?;
         }

@@ -5,8 +5,7 @@ use super::{Finding, Severity};
 use crate::envelope::hex;
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
-use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, Incarnation, LiteSet, LogEntry, Slot, lite_map};
-use litemap::LiteMap;
+use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, LiteSet, LogEntry, Slot, lite_map};
 
 const COPY: &str = "put back a copy of this file, if there is one";
 const FALL_BACK: &str =

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use flott_checkpoint::{LiteSet, SubtaskId};
 use in_flight::InFlight;
 use litemap::LiteMap;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tracing::Span;
@@ -443,7 +443,12 @@ fn restore_rest(
     let splits = subtask.stored_source(restore).and_then(|stored| {
         let all = parts.values().filter_map(|part| part.splits.get(&stored));
         let mut union = all.peekable();
-        union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())
+        union.peek().is_some().then(|| {
+            union.fold(BTreeMap::new(), |mut all, splits| {
+                all.extend(splits.clone());
+                all
+            })
+        })
     });
     let own = parts.get(&subtask.id()).filter(|_| attempt.same_channels());
     let merged = rescale::merged(parts, subtask, finished).filter(|_| restore.same_topology && own.is_none());
