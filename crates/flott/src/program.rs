@@ -1,7 +1,7 @@
 //! A job as a program: command line, signals, exit code.
 
 use crate::console::{Console, Opening, failure_line, write_log};
-use crate::flags::{self, NoArguments};
+use crate::flags;
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::job::Job;
@@ -54,7 +54,7 @@ const STOPPED_WITHOUT_CHECKPOINT: i32 = 1;
 /// # Errors
 /// None at present: a job that fails ends the process. The result makes `main` one line, and `?` possible.
 pub fn main(name: &str, build: impl FnOnce(&Job)) -> Result<()> {
-    main_with::<NoArguments>(name, |_, job| build(job))
+    main_with::<()>(name, |_, job| build(job))
 }
 
 /// As [`main()`], for a job with arguments of its own: a type that derives `clap::Args`. With `#[command(version)]` at that
@@ -66,12 +66,17 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     let (own, flags) = flags::parse::<A>(name, std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
     let job = Job::new(name);
     build(own, &job);
+    run_described(&job, flags)
+}
+
+/// What is left when the job is described; apart, because what has the user's types in it is compiled with each program.
+fn run_described(job: &Job, flags: Settings) -> Result<()> {
     log_to_stderr();
     if flags.clone().over(job.settings.borrow().clone()).dry_run == Some(true) {
-        return look_only(&job, flags);
+        return look_only(job, flags);
     }
     let socket = Doorbell::hang(job.name());
-    let ended = begin(&job, flags, &socket).and_then(|(handle, checkpoints)| {
+    let ended = begin(job, flags, &socket).and_then(|(handle, checkpoints)| {
         if let Some(address) = handle.metrics_address() {
             write_log(&format!("metrics: http://{address}/metrics"));
         }
