@@ -109,7 +109,9 @@ impl Subtask {
         let is_open = self.is_open();
         let mut splits = BTreeMap::new();
         if let Some(source) = self.chain.source().filter(|_| is_open) {
-            splits.insert(source.operator().to_owned(), source.parts()?.into_iter().collect());
+            let mut positions = BTreeMap::new();
+            positions.extend(source.parts()?);
+            splits.insert(source.operator().to_owned(), positions);
         }
         let channels = self.gate.parts().map(|(channel, watermark, end_of_data)| ChannelPart {
             edge: channel.edge,
