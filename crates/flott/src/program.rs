@@ -5,8 +5,8 @@ use crate::flags;
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::job::Job;
-use crate::run::task;
 use crate::run::{self, Ended, Report, Status};
+use crate::run::{blocking, task};
 use crate::settings::Settings;
 use clap::Args;
 use doorbell::Doorbell;
@@ -173,7 +173,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         signals.next().await;
         let how = if checkpoints { "with a final checkpoint" } else { "without a checkpoint" };
         // Beside the rest: a log that nobody reads must not keep the job from stopping, nor the second signal from ending it.
-        tokio::task::spawn_blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
+        blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
         commands.stop();
         // What comes together is one wish: `timeout` and some shells signal the process, and its group again.
         let _ = tokio::time::timeout(ONE_WISH, async {
@@ -183,7 +183,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         })
         .await;
         signals.next().await;
-        let last = tokio::task::spawn_blocking(move || write_log(&farewell(checkpoints, &commands.status())));
+        let last = blocking(move || write_log(&farewell(checkpoints, &commands.status())));
         // A log that nobody reads does not hold up the end either.
         let _ = tokio::time::timeout(LAST_WORDS, last).await;
         socket.remove();
