@@ -7,9 +7,10 @@
 //! with all that it builds on, wherever a collector is killed or a pin comes in between.
 
 use crate::ids::{AttemptId, CheckpointId, Slot};
+use crate::lite::{LiteSet, lite_map};
 use crate::retention::{Recorded, Retention};
 use litemap::LiteMap;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 #[cfg(test)]
 mod tests;
@@ -68,7 +69,7 @@ impl Collection {
     /// attempts above `own`.
     #[must_use]
     pub fn new(retention: &Retention, own: AttemptId, highest: Slot) -> Collection {
-        let bases = retention.expendable.iter().filter_map(|known| Some((known.id, known.base?))).collect();
+        let bases = lite_map(retention.expendable.iter().filter_map(|known| Some((known.id, known.base?))));
         let mut collection = Collection { batches: VecDeque::new(), bases, over: None };
         let may_go =
             |known: &Recorded| known.attempt <= own && known.slot < highest && !retention.needed.contains(&known.id);
@@ -86,7 +87,7 @@ impl Collection {
 
     /// This checkpoint stays in the log: nothing of it and of what it builds on is deleted.
     fn spare(&mut self, id: CheckpointId) {
-        let mut spared = BTreeSet::new();
+        let mut spared = LiteSet::new();
         let mut next = Some(id);
         while let Some(id) = next.filter(|id| spared.insert(*id)) {
             next = self.bases.get(&id).copied();

@@ -10,12 +10,13 @@
 use crate::barrier::{Barrier, Kind, Mode};
 use crate::guarantee::Guarantee;
 use crate::ids::{AttemptId, CheckpointId, SubtaskId};
+use crate::lite::{LiteSet, lite_map};
 use crate::message::{AbortReason, Ack, Action, Cut, Dropped, Event, JobFailure, RequestId};
 use crate::options::{OptionError, Options, check_interval};
 use crate::pending::{Pending, Taken};
 use crate::resolutions::Resolutions;
 use litemap::LiteMap;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 mod outcome;
@@ -51,7 +52,7 @@ pub struct Coordinator<P> {
     origin: Origin,
     /// Every subtask, and whether it has reached the end of its data.
     subtasks: LiteMap<SubtaskId, bool>,
-    sources: BTreeSet<SubtaskId>,
+    sources: LiteSet<SubtaskId>,
     now: u64,
     next_id: CheckpointId,
     parent: Option<CheckpointId>,
@@ -121,7 +122,7 @@ impl<P> Coordinator<P> {
         now: u64,
     ) -> Result<Coordinator<P>, Vec<OptionError>> {
         options.validate()?;
-        let subtasks: LiteMap<SubtaskId, bool> = subtasks.into_iter().map(|subtask| (subtask, false)).collect();
+        let subtasks = lite_map(subtasks.into_iter().map(|subtask| (subtask, false)));
         Ok(Coordinator {
             sources: sources.into_iter().filter(|source| subtasks.contains_key(source)).collect(),
             now,
@@ -380,7 +381,7 @@ impl<P> Coordinator<P> {
             triggered_at: self.now,
         };
         self.next_id = CheckpointId(self.next_id.0.saturating_add(1));
-        let subtasks: BTreeSet<SubtaskId> = self.subtasks.keys().copied().collect();
+        let subtasks: LiteSet<SubtaskId> = self.subtasks.keys().copied().collect();
         out.extend(self.sources.iter().map(|&to| Action::SendTrigger { to, barrier }));
         self.trigger_again = self.now.saturating_add(millis(self.options.repeat));
         self.pending = Some(Pending::new(barrier, request, self.sources.clone(), subtasks));

@@ -31,6 +31,7 @@ mod coordinator;
 pub mod fallback;
 pub mod guarantee;
 mod ids;
+mod lite;
 mod log;
 mod message;
 mod modes;
@@ -50,6 +51,7 @@ pub use contest::{Claim, Contest, ContestAction, ContestError, ContestEvent, Con
 pub use coordinator::{Coordinator, Origin, Outstanding};
 pub use guarantee::Guarantee;
 pub use ids::{AttemptId, Channel, CheckpointId, KeyGroup, Slot, SubtaskId};
+pub use lite::{LiteSet, lite_map};
 pub use log::{CheckpointEntry, EntryError, Incarnation, LOG_FORMAT, LogEntry, MAX_ENTRY_BYTES, Savepoint, StartEntry};
 pub use message::{
     AbortReason, Ack, Action as CoordinatorAction, Completed, Dropped, Event as CoordinatorEvent, JobFailure, Outcome,

@@ -5,9 +5,9 @@
 use crate::barrier::{Barrier, Kind};
 use crate::guarantee::Guarantee;
 use crate::ids::{CheckpointId, SubtaskId};
+use crate::lite::LiteSet;
 use crate::message::{Ack, Completed, Part, RequestId};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// What is known of a checkpoint once all its parts are durable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -39,8 +39,8 @@ pub(crate) struct Pending<P> {
     /// `None`: parts are missing, and it can be aborted. Else manifest and slot are being written: it may be in the log
     /// already, so nothing may abort it (L5).
     pub(crate) written: Option<Written>,
-    untaken: BTreeSet<SubtaskId>,
-    missing: BTreeSet<SubtaskId>,
+    untaken: LiteSet<SubtaskId>,
+    missing: LiteSet<SubtaskId>,
     parts: LiteMap<SubtaskId, Part<P>>,
 }
 
@@ -48,8 +48,8 @@ impl<P> Pending<P> {
     pub(crate) fn new(
         barrier: Barrier,
         request: Option<RequestId>,
-        sources: BTreeSet<SubtaskId>,
-        subtasks: BTreeSet<SubtaskId>,
+        sources: LiteSet<SubtaskId>,
+        subtasks: LiteSet<SubtaskId>,
     ) -> Pending<P> {
         let parts = LiteMap::new_vec();
         Pending { barrier, request, written: None, untaken: sources, missing: subtasks, parts }

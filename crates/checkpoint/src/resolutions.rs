@@ -5,6 +5,7 @@
 //! if it is newer still. That bounds what a silent subtask can cost.
 
 use crate::ids::{CheckpointId, SubtaskId};
+use crate::lite::lite_map;
 use litemap::LiteMap;
 
 /// What one subtask has still to hear.
@@ -26,7 +27,7 @@ pub(crate) struct Resolutions {
 
 impl Resolutions {
     pub(crate) fn new(subtasks: impl Iterator<Item = SubtaskId>) -> Resolutions {
-        Resolutions { owed: subtasks.map(|subtask| (subtask, Owed::default())).collect(), last: None }
+        Resolutions { owed: lite_map(subtasks.map(|subtask| (subtask, Owed::default()))), last: None }
     }
 
     /// A checkpoint ended: everybody has to hear it.

@@ -7,8 +7,8 @@
 //! It decides about checkpoints, not about objects, and deletes nothing; [`crate::Collection`] does that in the right order.
 
 use crate::ids::{AttemptId, CheckpointId, Slot};
+use crate::lite::{LiteSet, lite_map};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ pub struct InUse {
     /// The pending checkpoint and its base ([`crate::Coordinator::in_use`]).
     pub pending: Option<(CheckpointId, Option<CheckpointId>)>,
     /// Checkpoints that readers hold.
-    pub pins: BTreeSet<CheckpointId>,
+    pub pins: LiteSet<CheckpointId>,
     /// How many of this line are kept.
     pub retained: u32,
 }
@@ -51,7 +51,7 @@ pub struct InUse {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Retention {
     /// Checkpoints of which nothing may be deleted.
-    pub needed: BTreeSet<CheckpointId>,
+    pub needed: LiteSet<CheckpointId>,
     /// Checkpoints that may go, oldest first.
     pub expendable: Vec<Recorded>,
 }
@@ -59,8 +59,8 @@ pub struct Retention {
 /// Sorts the recorded checkpoints into those that are needed and those that may go.
 #[must_use]
 pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
-    let by_id: LiteMap<CheckpointId, &Recorded> = recorded.iter().map(|known| (known.id, known)).collect();
-    let mut needed: BTreeSet<CheckpointId> = in_use.pins.clone();
+    let by_id = lite_map(recorded.iter().map(|known| (known.id, known)));
+    let mut needed: LiteSet<CheckpointId> = in_use.pins.clone();
     needed.extend(in_use.pending.iter().flat_map(|&(id, base)| [Some(id), base]).flatten());
     // What is said to be in use may be older than what was seen: own checkpoints may have been recorded in between.
     let own = |known: &Recorded| known.attempt == in_use.attempt;
@@ -72,7 +72,7 @@ pub fn retain(recorded: &[Recorded], in_use: &InUse) -> Retention {
     } else {
         needed.extend(in_use.newest);
         needed.extend(in_use.restored_from);
-        needed.extend(by_id.keys());
+        needed.extend(by_id.keys().copied());
     }
     close_over_bases(&by_id, &mut needed);
     let expendable = by_id.values().filter(|known| !needed.contains(&known.id)).map(|&known| known.clone()).collect();
@@ -94,7 +94,7 @@ fn newest(by_id: &LiteMap<CheckpointId, &Recorded>, from: Option<CheckpointId>, 
 }
 
 /// An increment needs its base, and that one its own.
-fn close_over_bases(by_id: &LiteMap<CheckpointId, &Recorded>, needed: &mut BTreeSet<CheckpointId>) {
+fn close_over_bases(by_id: &LiteMap<CheckpointId, &Recorded>, needed: &mut LiteSet<CheckpointId>) {
     let mut open: Vec<CheckpointId> = needed.iter().copied().collect();
     while let Some(id) = open.pop() {
         if let Some(base) = by_id.get(&id).and_then(|known| known.base)

@@ -7,9 +7,9 @@
 
 use crate::contest::{Claim, ContestError, Restore};
 use crate::ids::{AttemptId, CheckpointId, Slot};
+use crate::lite::LiteSet;
 use crate::log::{CheckpointEntry, EntryError, Incarnation, LogEntry, Savepoint, StartEntry};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// What is missing for a claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum Need {
 /// One listing of the log and what was read of it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Survey {
-    slots: BTreeSet<Slot>,
+    slots: LiteSet<Slot>,
     nonce: u64,
     entries: LiteMap<Slot, Result<LogEntry, EntryError>>,
 }
@@ -142,7 +142,7 @@ impl Survey {
 
     /// The newest entry at or below the head that recorded this id. Damaged slots on the way hinder only if it is not found.
     fn checkpoint(&self, head: Slot, id: CheckpointId) -> Result<(Slot, &CheckpointEntry), Need> {
-        self.search(self.slots.range(..=head).rev(), |slot, entry| match entry {
+        self.search(self.slots.iter().rev().filter(|slot| **slot <= head), |slot, entry| match entry {
             LogEntry::Checkpoint(checkpoint) if checkpoint.id == id => Some((slot, checkpoint)),
             _ => None,
         })?

@@ -4,6 +4,7 @@
 
 mod json;
 mod progress;
+mod status_line;
 #[cfg(test)]
 mod tests;
 
@@ -15,10 +16,10 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
 use flott_runtime::time::Time;
 use flott_runtime::whereabouts::Whereabouts;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
+use status_line::StatusLine;
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::Duration;
 
 /// What the start says about a job.
@@ -47,31 +48,25 @@ pub(crate) struct Console {
     /// What was last said to be promised.
     promised: Option<Guarantee>,
     /// Only on a terminal.
-    bar: Option<ProgressBar>,
+    status_line: Option<StatusLine>,
 }
 
 impl Console {
     pub(crate) fn new(opening: Opening, settings: &Settings) -> Console {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_style(ProgressStyle::default_spinner());
-            bar
-        });
         Console {
             opening,
             json: settings.json.unwrap_or(false),
             is_deaf: Cell::new(false),
             progress: Progress::default(),
             promised: None,
-            bar,
+            status_line: StatusLine::on_stderr(),
         }
     }
 
     /// A line of the log.
     fn log(&self, line: &str) {
-        match &self.bar {
-            // The bar would overwrite what is printed beside it.
-            Some(bar) => bar.suspend(|| write_log(line)),
+        match &self.status_line {
+            Some(status) => status.log(line),
             None => write_log(line),
         }
     }
@@ -100,12 +95,9 @@ impl Console {
     }
 
     fn show_progress(&mut self, now: Time, status: &Status) {
-        if let Some(line) = self.progress.line(now, status, self.bar.is_some()) {
-            match &self.bar {
-                Some(bar) => {
-                    bar.set_message(line);
-                    bar.tick();
-                }
+        if let Some(line) = self.progress.line(now, status, self.status_line.is_some()) {
+            match &mut self.status_line {
+                Some(status) => status.show(line),
                 None => write_log(&line),
             }
         }
@@ -152,8 +144,8 @@ impl Listen for Console {
     }
 
     fn on_end(&mut self, result: &Result<Report>) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
+        if let Some(status) = self.status_line.take() {
+            status.clear();
         }
         self.emit(&json::end(result));
         match result {

@@ -5,6 +5,7 @@
 //! DAG by construction.
 
 use crate::sides::SideOutputs;
+use flott_checkpoint::LiteSet;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::operator::Next;
 use flott_runtime::operator::fan::fan;
@@ -14,7 +15,6 @@ use flott_runtime::record::{Record, TypedCodec};
 use flott_runtime::sink::{Committer, SinkContext};
 use flott_runtime::subtask::SubtaskBuilder;
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 #[cfg(test)]
@@ -61,7 +61,7 @@ pub(crate) struct Graph {
     dead_letters: Vec<Skipped>,
     /// By the operator that has them.
     sides: LiteMap<usize, Arc<SideOutputs>>,
-    labels: BTreeSet<String>,
+    labels: LiteSet<String>,
     outputs: Vec<String>,
     committers: Vec<(String, MakeCommitter)>,
     errors: Vec<String>,
@@ -244,8 +244,8 @@ impl Graph {
         if !self.operators.iter().any(|operator| matches!(operator.role, Role::Source { .. })) {
             errors.push("it has no source; begin with `job.source(name, source)`".to_owned());
         }
-        let mut names = BTreeSet::new();
-        let mut old_names = BTreeSet::new();
+        let mut names = LiteSet::new();
+        let mut old_names = LiteSet::new();
         for operator in &self.operators {
             errors.extend(check_name("operator", &operator.name));
             if !names.insert(&operator.name) {
@@ -254,7 +254,7 @@ impl Graph {
                     operator.name
                 ));
             }
-            let mut states = BTreeSet::new();
+            let mut states = LiteSet::new();
             for state in operator.states.iter().filter(|state| !states.insert(&state.name)) {
                 errors.push(format!("operator `{}` declares two states called `{}`", operator.name, state.name));
             }
@@ -264,7 +264,7 @@ impl Graph {
                 errors.push(format!("two operators are renamed from `{old}`"));
             }
         }
-        for old in old_names.intersection(&names) {
+        for old in old_names.iter().filter(|old| names.contains(*old)) {
             errors.push(format!("an operator is renamed from `{old}`, but another one still has that name"));
         }
     }

@@ -1,12 +1,12 @@
 //! A job as a program: command line, signals, exit code.
 
 use crate::console::{Console, Opening, failure_line, write_log};
-use crate::flags::{self, NoArguments};
+use crate::flags;
 use crate::graph::Frozen;
 use crate::handle::JobHandle;
 use crate::job::Job;
-use crate::run::task;
 use crate::run::{self, Ended, Report, Status};
+use crate::run::{blocking, task};
 use crate::settings::Settings;
 use clap::Args;
 use doorbell::Doorbell;
@@ -54,7 +54,7 @@ const STOPPED_WITHOUT_CHECKPOINT: i32 = 1;
 /// # Errors
 /// None at present: a job that fails ends the process. The result makes `main` one line, and `?` possible.
 pub fn main(name: &str, build: impl FnOnce(&Job)) -> Result<()> {
-    main_with::<NoArguments>(name, |_, job| build(job))
+    main_with::<()>(name, |_, job| build(job))
 }
 
 /// As [`main()`], for a job with arguments of its own: a type that derives `clap::Args`. With `#[command(version)]` at that
@@ -66,12 +66,17 @@ pub fn main_with<A: Args>(name: &str, build: impl FnOnce(A, &Job)) -> Result<()>
     let (own, flags) = flags::parse::<A>(name, std::env::args_os().collect()).unwrap_or_else(|error| error.exit());
     let job = Job::new(name);
     build(own, &job);
+    run_described(&job, flags, flags::mistyped_variables(&flags::command::<A>(name)))
+}
+
+/// What is left when the job is described; apart, because what has the user's types in it is compiled with each program.
+fn run_described(job: &Job, flags: Settings, typos: Vec<String>) -> Result<()> {
     log_to_stderr();
     if flags.clone().over(job.settings.borrow().clone()).dry_run == Some(true) {
-        return look_only(&job, flags);
+        return look_only(job, flags);
     }
     let socket = Doorbell::hang(job.name());
-    let ended = begin::<A>(&job, flags, &socket).and_then(|(handle, checkpoints)| {
+    let ended = begin(job, flags, typos, &socket).and_then(|(handle, checkpoints)| {
         if let Some(address) = handle.metrics_address() {
             write_log(&format!("metrics: http://{address}/metrics"));
         }
@@ -122,14 +127,14 @@ fn look_only(job: &Job, flags: Settings) -> Result<()> {
 }
 
 /// Starts the job, and says whether it takes checkpoints; a refusal is told here, everything later by the console.
-fn begin<A: Args>(job: &Job, flags: Settings, socket: &Doorbell) -> Result<(JobHandle, bool)> {
+fn begin(job: &Job, flags: Settings, typos: Vec<String>, socket: &Doorbell) -> Result<(JobHandle, bool)> {
     let start = || {
         let settings = flags.over(job.settings.borrow().clone());
         let frozen = job.freeze()?;
         run::manager_settings(&settings, &frozen.plan)?;
         let mut opening = opening(job, &frozen, &settings)?;
         opening.socket = socket.path();
-        opening.warnings.extend(flags::mistyped_variables::<A>());
+        opening.warnings.extend(typos);
         opening.warnings.extend(socket.warning());
         let checkpoints = opening.checkpoint_dir.is_some();
         let handle = run::start(frozen, &settings, Box::new(Console::new(opening, &settings)))?;
@@ -181,7 +186,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         signals.next().await;
         let how = if checkpoints { "with a final checkpoint" } else { "without a checkpoint" };
         // Beside the rest: a log that nobody reads must not keep the job from stopping, nor the second signal from ending it.
-        tokio::task::spawn_blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
+        blocking(move || write_log(&format!("stopping {how}; Ctrl-C again ends at once")));
         commands.stop();
         // What comes together is one wish: `timeout` and some shells signal the process, and its group again.
         let _ = tokio::time::timeout(ONE_WISH, async {
@@ -191,7 +196,7 @@ fn listen_for_signals(handle: &JobHandle, checkpoints: bool, socket: Doorbell) {
         })
         .await;
         signals.next().await;
-        let last = tokio::task::spawn_blocking(move || write_log(&farewell(checkpoints, &commands.status())));
+        let last = blocking(move || write_log(&farewell(checkpoints, &commands.status())));
         // A log that nobody reads does not hold up the end either.
         let _ = tokio::time::timeout(LAST_WORDS, last).await;
         socket.remove();

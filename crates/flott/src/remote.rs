@@ -6,8 +6,7 @@ use crate::run::{CheckpointStatus, HotKey, Phase, Status};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::whereabouts::Whereabouts;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 #[cfg(unix)]
@@ -116,9 +115,11 @@ pub(crate) fn status_answer(job: &str, status: &Status, pending: Option<&Whereab
 
 fn checkpoint(checkpoint: CheckpointStatus) -> Value {
     let CheckpointStatus { id, mode, duration, bytes, phases } = checkpoint;
-    let phases: BTreeMap<_, _> =
-        phases.named().into_iter().map(|(phase, micros)| (phase, millis(Duration::from_micros(micros)))).collect();
-    json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes, "phases_ms": phases})
+    let mut phases_ms = Map::new();
+    for (phase, micros) in phases.named() {
+        phases_ms.insert(phase.to_owned(), millis(Duration::from_micros(micros)).into());
+    }
+    json!({"id": id, "mode": mode, "duration_ms": millis(duration), "bytes": bytes, "phases_ms": phases_ms})
 }
 
 fn hot_key(hot: &HotKey) -> Value {

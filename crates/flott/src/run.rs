@@ -54,7 +54,7 @@ use ports::Ports;
 use printer::Printing;
 use std::sync::Arc;
 use std::time::Duration;
-pub(crate) use task::{Task, task};
+pub(crate) use task::{Task, blocking, task};
 use teller::Teller;
 use tokio::sync::mpsc;
 use watch::Watch;

@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -43,11 +44,17 @@ impl Envelope {
     /// # Errors
     /// `Unusable`, without the path: the caller knows it.
     pub(crate) fn open<T: DeserializeOwned>(self, bytes: &[u8]) -> Result<T> {
-        let kind = self.kind;
         let mut json = self.checked_body(bytes)?.to_vec();
         json.push(b'}');
-        let mut fields: BTreeMap<String, &serde_json::value::RawValue> =
-            serde_json::from_slice(&json).map_err(|error| Error::unusable(format!("this is no {kind}: {error}")))?;
+        serde_json::from_str(self.content(&json)?.get())
+            .map_err(|error| Error::unusable(format!("the {} has a sound checksum but no sense: {error}", self.kind)))
+    }
+
+    /// What it holds, if it is of this kind and of a format that is known.
+    fn content(self, json: &[u8]) -> Result<&RawValue> {
+        let kind = self.kind;
+        let mut fields: BTreeMap<String, &RawValue> =
+            serde_json::from_slice(json).map_err(|error| Error::unusable(format!("this is no {kind}: {error}")))?;
         let format = fields.remove("format").and_then(|raw| raw.get().parse::<u32>().ok());
         match format {
             Some(found) if found > self.format => {
@@ -60,11 +67,8 @@ impl Envelope {
             Some(_) => {}
             None => return Err(Error::unusable(format!("this is no {kind}: it names no format"))),
         }
-        let Some(content) = fields.remove(kind) else {
-            return Err(Error::unusable(format!("this is no {kind}: it has no field `{kind}`")));
-        };
-        serde_json::from_str(content.get())
-            .map_err(|error| Error::unusable(format!("the {kind} has a sound checksum but no sense: {error}")))
+        let content = fields.remove(kind);
+        content.ok_or_else(|| Error::unusable(format!("this is no {kind}: it has no field `{kind}`")))
     }
 
     /// Everything before the checksum field, if the checksum is right.

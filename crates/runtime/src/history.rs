@@ -8,7 +8,7 @@ use crate::envelope::Envelope;
 use crate::error::{Error, Result};
 use crate::layout;
 use bytes::Bytes;
-use flott_checkpoint::{AttemptId, CheckpointId, Outcome, SubtaskId, Tried};
+use flott_checkpoint::{AttemptId, CheckpointId, LiteSet, Outcome, SubtaskId, Tried};
 use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -194,8 +194,7 @@ pub fn expired(
     seen: &LiteMap<HistoryKey, Option<Seen>>,
     now_millis: u64,
 ) -> Expired {
-    let mut keys: Vec<HistoryKey> = entries.into_iter().collect();
-    keys.sort_unstable();
+    let keys: LiteSet<HistoryKey> = entries.into_iter().collect();
     let old = keys.len().saturating_sub(KEPT);
     let kept_for = u64::try_from(FAILURES_KEPT_FOR.as_millis()).unwrap_or(u64::MAX);
     let mut expired = Expired::default();

@@ -11,10 +11,9 @@ use crate::error::{Error, Result};
 use crate::layout::{self, Name};
 use crate::plan::{Partitioning, Plan, Role, StatePlan};
 use bytes::Bytes;
-use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, SubtaskId};
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, LiteSet, Mode, SubtaskId, lite_map};
 use litemap::LiteMap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -229,8 +228,8 @@ impl Manifest {
                 vertex.operators.iter().map(move |operator| (operator.name.clone(), index))
             });
         RestoredManifest {
-            vertex_of: vertex_of.collect(),
-            parts: self.parts.iter().map(|part| (part.subtask, part.clone())).collect(),
+            vertex_of: lite_map(vertex_of),
+            parts: lite_map(self.parts.iter().map(|part| (part.subtask, part.clone()))),
         }
     }
 
@@ -285,7 +284,7 @@ impl Manifest {
         }
         let operators: Vec<&str> =
             self.vertices.iter().flat_map(|v| v.operators.iter()).map(|o| o.name.as_str()).collect();
-        if operators.iter().collect::<BTreeSet<_>>().len() != operators.len() {
+        if operators.iter().collect::<LiteSet<_>>().len() != operators.len() {
             return wrong("two operators have one name".to_owned());
         }
         let subtasks = (0..vertices).flat_map(|vertex| (0..self.workers).map(move |index| (vertex, index)));
@@ -323,7 +322,7 @@ impl Manifest {
 
     /// Whether the base is what the parts say, and older.
     fn base_fits(&self) -> bool {
-        let used: BTreeSet<CheckpointId> = self.parts.iter().filter_map(|part| part.base).collect();
+        let used: LiteSet<CheckpointId> = self.parts.iter().filter_map(|part| part.base).collect();
         let base = self.base.map(|base| base.id);
         used.into_iter().eq(base) && base.is_none_or(|base| base < self.id)
     }
@@ -356,7 +355,7 @@ pub(crate) fn blob_bytes<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -
 }
 
 fn blobs<'a>(parts: impl IntoIterator<Item = &'a SubtaskPart>) -> LiteMap<&'a str, &'a BlobRef> {
-    parts.into_iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)).collect()
+    lite_map(parts.into_iter().filter_map(|part| part.segment.as_ref()).map(|blob| (blob.path.as_str(), blob)))
 }
 
 impl From<Role> for ManifestRole {

@@ -13,9 +13,9 @@ mod tests;
 /// # Errors
 /// If they are not a value of this type, or more than one.
 pub(crate) fn from_slice<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, rmp_serde::decode::Error> {
-    let mut rest = bytes;
-    let value = rmp_serde::decode::from_read(&mut rest)?;
-    match rest.len() {
+    let mut source = rmp_serde::Deserializer::new(bytes);
+    let value = T::deserialize(&mut source)?;
+    match source.get_ref().len() {
         0 => Ok(value),
         left => Err(rmp_serde::decode::Error::custom(format!("{left} bytes are left over"))),
     }

@@ -3,6 +3,7 @@
 //! The subtask counts in plain cells of its own and adds them here once a step. Nothing is decided by it, and a number may be a
 //! step old.
 
+use flott_checkpoint::lite_map;
 use litemap::LiteMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -160,13 +161,13 @@ impl Meters {
     #[must_use]
     pub fn hot(&self) -> LiteMap<u16, Hot> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().filter_map(|(vertex, meter)| Some((*vertex, meter.hot()?))).collect()
+        lite_map(all.iter().filter_map(|(vertex, meter)| Some((*vertex, meter.hot()?))))
     }
 
     /// What all of them show, by vertex.
     #[must_use]
     pub fn read(&self) -> LiteMap<u16, Reading> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|(vertex, meter)| (*vertex, meter.read())).collect()
+        lite_map(all.iter().map(|(vertex, meter)| (*vertex, meter.read())))
     }
 }

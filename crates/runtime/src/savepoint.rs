@@ -14,7 +14,7 @@ use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
 use crate::manifest::{BaseEntry, Manifest};
 use bytes::Bytes;
-use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, LogEntry, Savepoint, Slot};
+use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, LiteSet, LogEntry, Savepoint, Slot};
 use std::future::Future;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -148,7 +148,7 @@ pub async fn what_the_log_says(
     if let Some(id) = id {
         return entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable);
     }
-    let Some(head) = slots(storage).await?.pop() else { return Ok(None) };
+    let Some(head) = slots(storage).await?.last().copied() else { return Ok(None) };
     match log_entry(storage, head).await? {
         Some(Ok(LogEntry::Checkpoint(entry))) => Ok(Some(Ok(entry))),
         Some(Ok(LogEntry::Start(start))) => match (start.restored_from, start.savepoint) {
@@ -246,13 +246,9 @@ async fn look_for(storage: &impl Serve, id: CheckpointId) -> Result<Option<Check
     Ok(None)
 }
 
-pub(crate) async fn slots(storage: &impl Serve) -> Result<Vec<Slot>> {
+pub(crate) async fn slots(storage: &impl Serve) -> Result<LiteSet<Slot>> {
     match storage.serve(StorageRequest::List { prefix: layout::LOG.to_owned() }).await {
-        StorageReply::Listed(objects) => {
-            let mut slots = layout::slots(&objects);
-            slots.sort_unstable();
-            Ok(slots)
-        }
+        StorageReply::Listed(objects) => Ok(layout::slots(&objects).into_iter().collect()),
         other => Err(Error::failed(why(other))),
     }
 }

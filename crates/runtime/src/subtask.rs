@@ -35,7 +35,7 @@ use crate::sink::Token;
 use crate::source::Waker;
 use crate::state::SharedTable;
 use crate::time::{Clock, Time, Watermark};
-use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId};
+use flott_checkpoint::{Actions, Arrivals, Barrier, Channel, CheckpointId, Event, Kind, SubtaskId, lite_map};
 use gate::{ChannelSite, Gate};
 use litemap::LiteMap;
 use output::OutputPort;
@@ -56,7 +56,7 @@ pub trait SourcePort {
     /// # Errors
     /// If the source cannot be reached or does not fit the stored positions.
     #[doc(hidden)]
-    fn open(&mut self, restored: Option<BTreeMap<String, SplitPart>>) -> Result<()>;
+    fn open(&mut self, restored: Option<Vec<(String, SplitPart)>>) -> Result<()>;
     /// Takes records until the context says stop.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ pub trait SourcePort {
     /// # Errors
     /// If a position cannot be stored.
     #[doc(hidden)]
-    fn parts(&self) -> Result<BTreeMap<String, SplitPart>>;
+    fn parts(&self) -> Result<Vec<(String, SplitPart)>>;
 }
 
 /// Where the subtask stands in its life.
@@ -322,7 +322,7 @@ impl Subtask {
             return Ok(());
         }
         self.phase = Phase::Open;
-        let restored = self.restored_splits.take();
+        let restored = self.restored_splits.take().map(|splits| splits.into_iter().collect());
         if let Some(source) = self.chain.source() {
             source.open(restored)?;
         }
@@ -401,7 +401,7 @@ impl Subtask {
         // One subtask of each sink that cleans up does so, and has to know all of them for it.
         let cleaning = self.sinks.iter().filter(|sink| self.id.index == 0 && sink.cleans());
         let all = |sink: &str| tokens.get(sink).into_iter().flatten().map(|token| Token::clone(&token.token)).collect();
-        self.restored_tokens = cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))).collect();
+        self.restored_tokens = lite_map(cleaning.map(|sink| (sink.operator().to_owned(), all(sink.operator()))));
     }
 
     /// All state is in: tables begin their first live epoch.

@@ -34,7 +34,7 @@ pub fn check(storage: &mut Storage, newest: &CheckpointEntry, retained: u32, now
         newest: recorded.last().map(|entry| entry.id),
         restored_from: Some(newest.id),
         pending: None,
-        pins: BTreeSet::new(),
+        pins: flott_checkpoint::LiteSet::new(),
         retained,
     };
     let mut collector = Collector::new(attempt, 1);

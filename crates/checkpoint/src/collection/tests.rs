@@ -15,7 +15,7 @@ fn known(id: u64, attempt: u64) -> Recorded {
 }
 
 fn collection(expendable: Vec<Recorded>) -> Collection {
-    Collection::new(&Retention { needed: BTreeSet::new(), expendable }, AttemptId(1), Slot(9))
+    Collection::new(&Retention { needed: LiteSet::new(), expendable }, AttemptId(1), Slot(9))
 }
 
 const FREE: CollectEvent = CollectEvent::Probed { foreign: false };
@@ -111,7 +111,7 @@ fn what_the_log_names_is_whole_wherever_a_collection_ends_and_whatever_it_cannot
 #[test]
 fn what_a_spared_checkpoint_builds_on_is_spared() {
     // The head of the log is checkpoint 4.
-    let retention = Retention { needed: BTreeSet::new(), expendable: two_chains() };
+    let retention = Retention { needed: LiteSet::new(), expendable: two_chains() };
     let gone = deleted(Collection::new(&retention, AttemptId(1), Slot(5)));
     let slots: Vec<&Batch> = gone.iter().filter(|batch| matches!(batch, Batch::Slot(_))).collect();
     assert_eq!(slots, [&Batch::Slot(Slot(3)), &Batch::Slot(Slot(2))]);
@@ -120,6 +120,6 @@ fn what_a_spared_checkpoint_builds_on_is_spared() {
 #[test]
 fn the_highest_slot_newer_attempts_and_needed_checkpoints_are_spared_whatever_retention_says() {
     let spared = vec![known(8, 1), known(3, 2), known(4, 1)];
-    let retention = Retention { needed: BTreeSet::from([CheckpointId(4)]), expendable: spared };
+    let retention = Retention { needed: LiteSet::from_iter([CheckpointId(4)]), expendable: spared };
     assert_eq!(deleted(Collection::new(&retention, AttemptId(1), Slot(9))), []);
 }

@@ -25,7 +25,7 @@ fn in_use(newest: u64, retained: u32) -> InUse {
         newest: Some(CheckpointId(newest)),
         restored_from: None,
         pending: None,
-        pins: BTreeSet::new(),
+        pins: LiteSet::new(),
         retained,
     }
 }
@@ -89,7 +89,7 @@ fn savepoints_stay_as_long_as_their_line_or_a_pin_and_do_not_use_up_its_number()
         known.savepoint = true;
     }
     assert_eq!(gone(&recorded, &in_use(5, 2)), [1, 2], "5 does not count, and 1 is copied");
-    let copied = InUse { pins: BTreeSet::from([CheckpointId(1)]), ..in_use(5, 2) };
+    let copied = InUse { pins: LiteSet::from_iter([CheckpointId(1)]), ..in_use(5, 2) };
     assert_eq!(gone(&recorded, &copied), [2], "1 is being copied");
 }
 
@@ -120,8 +120,8 @@ proptest! {
         }).collect();
         let newest = newest.index(recorded.len()) as u64 + 1;
         let Retention { needed, expendable } = retain(&recorded, &in_use(newest, retained));
-        let gone: BTreeSet<CheckpointId> = expendable.iter().map(|known| known.id).collect();
-        prop_assert!(needed.is_disjoint(&gone));
+        let gone: LiteSet<CheckpointId> = expendable.iter().map(|known| known.id).collect();
+        prop_assert!(!needed.iter().any(|id| gone.contains(id)));
         prop_assert_eq!(needed.len() + gone.len(), recorded.len());
         prop_assert!(needed.contains(&CheckpointId(newest)));
         for known in recorded.iter().filter(|known| needed.contains(&known.id)) {

@@ -3,11 +3,11 @@
 use crate::world::{Process, Run, Seat, Truth, World, checkpoint};
 use flott_checkpoint::{
     AppendAction, AppendEvent, AppendOutcome, Contest, ContestAction, ContestEvent, ContestOptions,
-    CoordinatorAction as Order, CoordinatorEvent as Event, CreateOutcome, InUse, Incarnation, LogEntry, Restore, Slot,
-    retain,
+    CoordinatorAction as Order, CoordinatorEvent as Event, CreateOutcome, InUse, Incarnation, LiteSet, LogEntry,
+    Restore, Slot, retain,
 };
 use stateright::{Model, Property};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -166,7 +166,7 @@ impl LogModel {
             newest: run.coordinator.newest(),
             restored_from: run.restored,
             pending: run.coordinator.in_use(),
-            pins: BTreeSet::new(),
+            pins: LiteSet::new(),
             retained: 1,
         };
         let expendable = retain(&world.recorded_in_log(), &in_use).expendable;

@@ -1,6 +1,9 @@
 //! The command line of a job: flags beside the job's own, their environment variables and their limits. No job runs here.
 
 use super::*;
+use crate::settings::StateBackend;
+use flott_checkpoint::{Guarantee, Mode};
+use std::time::Duration;
 
 #[derive(Args, Debug)]
 struct Own {
@@ -130,7 +133,7 @@ fn the_version_is_that_of_flott_and_of_the_job_if_it_tells() {
     struct Told {}
     let version = |command: Command| command.render_version();
     let flott = env!("CARGO_PKG_VERSION");
-    assert_eq!(version(command::<NoArguments>("job")), format!("job (flott {flott})\n"));
+    assert_eq!(version(command::<()>("job")), format!("job (flott {flott})\n"));
     assert_eq!(version(command::<Told>("job")), format!("job 7.8.9 (flott {flott})\n"));
     let error = parse::<Told>("job", vec!["job".into(), "--version".into()]).unwrap_err();
     assert_eq!(error.kind(), clap::error::ErrorKind::DisplayVersion);
@@ -151,6 +154,6 @@ fn the_help_opens_with_the_usage_or_with_what_the_job_says_of_itself() {
         input: Option<String>,
     }
     let help = |mut command: Command| command.render_help().to_string();
-    assert!(help(command::<NoArguments>("job")).starts_with("Usage: job"), "{}", help(command::<NoArguments>("job")));
+    assert!(help(command::<()>("job")).starts_with("Usage: job"), "{}", help(command::<()>("job")));
     assert!(help(command::<Told>("job")).starts_with("Counts what it is given"), "{}", help(command::<Told>("job")));
 }

@@ -2,7 +2,7 @@
 //!
 //! It decides nothing about the job. What it alone knows is how to wait.
 
-use super::task::task;
+use super::task::{blocking, task};
 use crate::console::delayed_lines;
 
 use super::ports::Ports;
@@ -122,7 +122,7 @@ impl Driver {
             running.stop();
             if self.closes_stores {
                 // A worker whose step never returns is not waited for.
-                let _ = tokio::time::timeout(CLOSING, tokio::task::spawn_blocking(move || running.join())).await;
+                let _ = tokio::time::timeout(CLOSING, blocking(move || running.join())).await;
             }
         }
         self.last_savepoints(&outcome).await;
@@ -217,7 +217,7 @@ impl Driver {
                 self.watch.on_attempt_ended();
                 if let Some(running) = self.running.take() {
                     // Its threads are about to end: nothing of the old attempt may live when the next one starts.
-                    let _ = tokio::task::spawn_blocking(move || running.join()).await;
+                    let _ = blocking(move || running.join()).await;
                 }
                 self.forget(*attempt);
                 self.attempt = Span::none();

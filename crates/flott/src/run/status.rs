@@ -437,7 +437,9 @@ impl Shared {
 
 fn counts(counters: &[Skipped]) -> BTreeMap<String, u64> {
     let counts = counters.iter().map(|counter| (&counter.operator, counter.count.load(Ordering::Relaxed)));
-    counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)).collect()
+    let mut some = BTreeMap::new();
+    some.extend(counts.filter(|(_, count)| *count > 0).map(|(operator, count)| (operator.clone(), count)));
+    some
 }
 
 fn hot_keys(heartbeats: &Heartbeats) -> Vec<HotKey> {

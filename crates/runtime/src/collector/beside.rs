@@ -78,7 +78,7 @@ async fn in_use(storage: &StorageServer, retained: u32) -> Result<InUse> {
     let damaged = |slot: Slot, what: String| {
         Error::failed(format!("nothing is collected: {} is unusable: {what}", layout::slot(slot)))
     };
-    let Some(head) = slots(storage).await?.pop() else {
+    let Some(head) = slots(storage).await?.last().copied() else {
         return Err(Error::refused("there is no log: nobody knows what is needed"));
     };
     let entry = match log_entry(storage, head).await? {

@@ -2,18 +2,19 @@
 
 use super::Memory;
 use crate::layout::{self, Name};
-use flott_checkpoint::{AttemptId, CheckpointId, InUse, LogEntry, Recorded, Retention, Slot, retain};
+use flott_checkpoint::{
+    AttemptId, CheckpointId, InUse, LiteSet, LogEntry, Recorded, Retention, Slot, lite_map, retain,
+};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// What one run has seen of the directory.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
-    pub(super) slots: BTreeSet<Slot>,
-    pub(super) manifests: BTreeSet<(CheckpointId, AttemptId)>,
+    pub(super) slots: LiteSet<Slot>,
+    pub(super) manifests: LiteSet<(CheckpointId, AttemptId)>,
     /// Sorted, so that all segments of an attempt and checkpoint are together.
-    pub(super) segments: BTreeSet<(AttemptId, CheckpointId, u16)>,
-    pub(super) pins: BTreeSet<String>,
+    pub(super) segments: LiteSet<(AttemptId, CheckpointId, u16)>,
+    pub(super) pins: LiteSet<String>,
     /// Slots and pins that cannot be read, and why.
     pub(super) damaged_slots: LiteMap<Slot, String>,
     pub(super) damaged_pins: LiteMap<String, String>,
@@ -33,7 +34,7 @@ impl Sight {
 
     /// The paths of all segments of a checkpoint.
     pub(super) fn segments_of(&self, id: CheckpointId, attempt: AttemptId) -> Vec<String> {
-        let all = self.segments.range((attempt, id, 0)..=(attempt, id, u16::MAX));
+        let all = self.segments.iter().filter(|segment| (segment.0, segment.1) == (attempt, id));
         all.map(|&(attempt, id, worker)| layout::segment(attempt, id, worker)).collect()
     }
 }
@@ -93,7 +94,7 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
     retention.needed.extend(recorded.iter().map(|known| known.id).filter(|id| held.holds(*id)));
     retention.expendable.retain(|known| !retention.needed.contains(&known.id));
     // Recorded ids never repeat (L6): of an id that one attempt has recorded, what others wrote was never recorded.
-    let owners: LiteMap<CheckpointId, AttemptId> = recorded.iter().map(|known| (known.id, known.attempt)).collect();
+    let owners = lite_map(recorded.iter().map(|known| (known.id, known.attempt)));
     // A listing is no snapshot: what was recorded while it ran may be missing beside something newer. What was recorded
     // before the run began is certain to be in it.
     let own = recorded.iter().filter(|known| known.attempt == in_use.attempt).map(|known| known.id).max();

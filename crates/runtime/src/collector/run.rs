@@ -14,10 +14,10 @@ use crate::manifest::Manifest;
 use crate::pin::Pin;
 use crate::time::Time;
 use flott_checkpoint::{
-    Batch, CheckpointId, CollectAction, CollectEvent, Collection, EntryError, InUse, Kind, LogEntry, Slot,
+    Batch, CheckpointId, CollectAction, CollectEvent, Collection, EntryError, InUse, Kind, LiteSet, LogEntry, Slot,
 };
 use litemap::LiteMap;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// Orphans and history entries that are deleted after one look at the log.
 const BATCH: usize = 32;
@@ -139,8 +139,8 @@ impl Run {
                 objects.into_iter().for_each(|(path, _)| self.sight.add(path));
             }
             (Ask::PinsAgain, StorageReply::Listed(objects)) => {
-                let pins: BTreeSet<String> = objects.into_iter().map(|(path, _)| path).collect();
-                if !pins.is_subset(&self.sight.pins) {
+                let pins: LiteSet<String> = objects.into_iter().map(|(path, _)| path).collect();
+                if pins.iter().any(|pin| !self.sight.pins.contains(pin)) {
                     return Some(End::Incomplete("a checkpoint was pinned meanwhile".to_owned()));
                 }
             }
@@ -321,7 +321,7 @@ impl Run {
 
     /// Rule G3. Entries of newer attempts are not ours to touch; they are also the newest.
     fn forget_history(&mut self, memory: &mut Memory) {
-        let listed: BTreeSet<HistoryKey> = self.history.iter().copied().collect();
+        let listed: LiteSet<HistoryKey> = self.history.iter().copied().collect();
         memory.history.retain(|key, _| listed.contains(key));
         let expired = history::expired(listed, &memory.history, self.now.millis());
         let ours = |key: &HistoryKey| key.1 <= memory.reach;

@@ -9,7 +9,7 @@ use crate::layout;
 use crate::pin::Pin;
 use crate::testing::sample_job::SampleJob;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Barrier, CheckpointId, InUse, Kind, LogEntry, Mode, Outcome, Slot, Tried};
+use flott_checkpoint::{AttemptId, Barrier, CheckpointId, InUse, Kind, LiteSet, LogEntry, Mode, Outcome, Slot, Tried};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl Bench {
 
     fn in_use(&self, retained: u32) -> InUse {
         let (attempt, newest) = (self.job.attempt, self.job.parent);
-        InUse { attempt, newest, restored_from: None, pending: None, pins: BTreeSet::new(), retained }
+        InUse { attempt, newest, restored_from: None, pending: None, pins: LiteSet::new(), retained }
     }
 
     fn begin(&mut self, retained: u32) {
@@ -152,7 +152,7 @@ async fn pinned_checkpoints_stay_and_savepoints_as_long_as_they_are_copied() {
     let pin = Pin { checkpoint: CheckpointId(2), holder: "an export".to_owned() };
     job.put(&Pin::path("export"), pin.encode()).await;
     let mut bench = Bench::new(job);
-    let copied = InUse { pins: BTreeSet::from([CheckpointId(3)]), ..bench.in_use(1) };
+    let copied = InUse { pins: LiteSet::from_iter([CheckpointId(3)]), ..bench.in_use(1) };
     bench.collector.collect(copied, NOW, &mut bench.asked);
     bench.finish().await;
     let log = |bench: &Bench| -> Vec<String> {

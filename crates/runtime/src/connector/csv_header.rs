@@ -6,10 +6,10 @@
 //! texts of a certain form, say) is not judged here: its first record will.
 
 use csv::ByteRecord;
+use flott_checkpoint::LiteSet;
 use serde::de::value::StrDeserializer;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, Visitor};
 use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -48,8 +48,8 @@ enum Names {
     Any,
 }
 
-fn twice<'a>(columns: &[&'a str]) -> BTreeSet<&'a str> {
-    let mut seen = BTreeSet::new();
+fn twice<'a>(columns: &[&'a str]) -> LiteSet<&'a str> {
+    let mut seen = LiteSet::new();
     // Columns without a name, which some programs leave at the end of a line, are nobody's.
     columns.iter().copied().filter(|name| !name.is_empty() && !seen.insert(*name)).collect()
 }

@@ -8,9 +8,8 @@ use crate::error::{Error, Result};
 use crate::io::{Files, failed_at};
 use crate::manifest::AdoptedLife;
 use crate::sink::{Committer, Sealed, Token};
-use flott_checkpoint::AttemptId;
+use flott_checkpoint::{AttemptId, LiteSet};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -281,7 +280,7 @@ impl Committer for FileCommitter {
     }
 
     fn clean(&self, restored: &[Token]) -> Result<()> {
-        let kept: BTreeSet<String> =
+        let kept: LiteSet<String> =
             restored.iter().map(|token| PartToken::decode(token).map(|part| part.pending)).collect::<Result<_>>()?;
         for (name, parsed) in self.parts()? {
             let ours = parsed.pending && parsed.owner == self.owner && parsed.number < self.attempt.0;

@@ -309,7 +309,7 @@ pub(super) fn matching(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<(Str
             Err(error) => return Err(failed_at(&path, "look at", &error)),
         }
     }
-    names.sort();
+    names.sort_unstable();
     Ok(names)
 }
 

@@ -8,9 +8,8 @@ use crate::history::{HistoryEntry, Phases};
 use crate::io::{StorageReply, StorageRequest, Ticket};
 use crate::layout;
 use crate::time::Time;
-use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Claim, Kind, Outcome, Tried};
+use flott_checkpoint::{AbortReason, AttemptId, Barrier, CheckpointId, Claim, Kind, LiteSet, Outcome, Tried};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// What is being written.
 #[derive(Default)]
@@ -66,7 +65,7 @@ impl Chronicle {
     fn looked(&mut self, dead: Dead, objects: &[(String, u64)], cx: &mut Cx<'_>) {
         let names = objects.iter().filter_map(|(path, _)| layout::parse(path));
         let left = names.filter(|name| name.attempt() == Some(dead.attempt)).filter_map(|name| name.checkpoint());
-        let left: BTreeSet<CheckpointId> = left.filter(|id| *id >= dead.unrecorded).collect();
+        let left: LiteSet<CheckpointId> = left.filter(|id| *id >= dead.unrecorded).collect();
         for id in left {
             let barrier = Barrier {
                 id,

@@ -11,9 +11,9 @@ use crate::manifest::blob_bytes;
 use crate::time::Time;
 use flott_checkpoint::{
     Ack, CheckpointId, Completed, Coordinator, CoordinatorAction as Action, CoordinatorEvent as Event, JobFailure,
-    Mode, Outcome as Ended, RequestId, SubtaskId, Tried,
+    LiteSet, Mode, Outcome as Ended, RequestId, SubtaskId, Tried,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -244,8 +244,8 @@ impl Running {
 /// What has been mailed in answer to one event: one mail per worker, however many of its subtasks it is for.
 #[derive(Default)]
 struct Sent {
-    triggers: BTreeSet<u16>,
-    resolved: BTreeSet<(u16, CheckpointId, bool)>,
+    triggers: LiteSet<u16>,
+    resolved: LiteSet<(u16, CheckpointId, bool)>,
 }
 
 fn failure_of(failure: JobFailure) -> Error {

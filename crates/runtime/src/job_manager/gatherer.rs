@@ -6,8 +6,7 @@ use super::recorder::Recorder;
 use super::running::{Note, Running, Stage};
 use crate::collector::{Collected, Collector};
 use crate::io::{StorageReply, Ticket};
-use flott_checkpoint::{AttemptId, CheckpointId, Claim, InUse, Kind, Outcome};
-use std::collections::BTreeSet;
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, InUse, Kind, LiteSet, Outcome};
 
 /// The tickets of collectors are above all others …
 const FIRST_TICKET: u64 = 1 << 48;
@@ -27,7 +26,7 @@ pub(super) struct Gatherer {
     /// What was warned of last.
     warned: String,
     /// Savepoints of this process that are still being copied.
-    copied: BTreeSet<CheckpointId>,
+    copied: LiteSet<CheckpointId>,
 }
 
 impl Gatherer {

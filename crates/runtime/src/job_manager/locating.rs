@@ -9,9 +9,8 @@ use super::{JobEvent, Located};
 use crate::control::Order;
 use crate::time::Time;
 use crate::whereabouts::{Cause, Delay, MissingBarrier, SilentWorker, Stage, Standing, Whereabouts};
-use flott_checkpoint::{CheckpointId, Outstanding, RequestId, SubtaskId};
+use flott_checkpoint::{CheckpointId, LiteSet, Outstanding, RequestId, SubtaskId};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,7 +33,7 @@ pub(super) struct Locating {
 struct Question {
     id: CheckpointId,
     until: Time,
-    silent: BTreeSet<u16>,
+    silent: LiteSet<u16>,
     standings: LiteMap<SubtaskId, Standing>,
     requests: Vec<RequestId>,
     /// Everybody is to hear of it.
@@ -87,7 +86,9 @@ impl Running {
     pub(super) fn on_located(&mut self, worker: u16, id: CheckpointId, standings: Vec<Standing>, cx: &mut Cx<'_>) {
         let Some(asked) = self.locating.asked.as_mut().filter(|asked| asked.id == id) else { return };
         asked.silent.remove(&worker);
-        asked.standings.extend(standings.into_iter().map(|standing| (standing.subtask, standing)));
+        for standing in standings {
+            asked.standings.insert(standing.subtask, standing);
+        }
         if asked.silent.is_empty() {
             self.tell_where(cx);
         }

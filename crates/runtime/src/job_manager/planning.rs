@@ -10,7 +10,7 @@ use crate::attempt::{Attempt, Claim as SinkClaim, Restore, RestoredManifest};
 use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket, elsewhere};
 use crate::manifest::{AdoptedLife, BaseEntry, Manifest};
-use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot};
+use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot, lite_map};
 use litemap::LiteMap;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ impl Planning {
         }
         let restore = top.map(|manifest| Restore {
             checkpoint: manifest.id,
-            manifests: self.manifests.iter().map(|(&id, (_, manifest))| (id, self.restored(manifest))).collect(),
+            manifests: lite_map(self.manifests.iter().map(|(&id, (_, manifest))| (id, self.restored(manifest)))),
             same_topology,
             own: self.elsewhere.is_none(),
             commits: claim.start.savepoint.as_ref().is_none_or(|savepoint| savepoint.claim),

@@ -3,8 +3,7 @@
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Role};
 use flott_checkpoint::guarantee::{Path, PathGuarantee, below, by_reason, of_path};
-use flott_checkpoint::{Guarantee, Mode};
-use std::collections::BTreeSet;
+use flott_checkpoint::{Guarantee, LiteSet, Mode};
 
 /// What every path from a source to a sink promises under a mode (`None`: checkpoints are off), if what was restored had
 /// the guarantee `inherited` ([`Guarantee::ExactlyOnce`] if nothing was).
@@ -40,8 +39,8 @@ fn paths(plan: &Plan) -> Vec<Path> {
 }
 
 /// All vertices that records of a vertex can reach, itself included.
-fn reached_from(plan: &Plan, from: u16) -> BTreeSet<u16> {
-    let mut reached = BTreeSet::from([from]);
+fn reached_from(plan: &Plan, from: u16) -> LiteSet<u16> {
+    let mut reached = LiteSet::from_iter([from]);
     let mut open = vec![from];
     while let Some(vertex) = open.pop() {
         let next = plan.edges.iter().filter(|edge| edge.from == vertex).map(|edge| edge.to);

@@ -15,9 +15,8 @@ use crate::error::Error;
 use crate::io::{StorageReply, Ticket};
 use crate::plan::{Plan, Role};
 use crate::time::Time;
-use flott_checkpoint::{Completed, Coordinator, CoordinatorEvent as Event, SubtaskId, Tried};
+use flott_checkpoint::{Completed, Coordinator, CoordinatorEvent as Event, LiteSet, SubtaskId, Tried};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// An attempt whose workers run.
@@ -34,14 +33,14 @@ pub(super) struct Running {
     /// How it ended, once it has.
     pub(super) end: Option<End>,
     /// Vertices with a sink that commits; all others have nothing to commit.
-    pub(super) committing: BTreeSet<u16>,
+    pub(super) committing: LiteSet<u16>,
     /// Who wants to know where the pending checkpoint is.
     pub(super) locating: Locating,
     sources: Vec<u16>,
     /// Sources that are not at their end.
-    sources_left: BTreeSet<SubtaskId>,
+    sources_left: LiteSet<SubtaskId>,
     /// Workers that hold the restored state.
-    restored: BTreeSet<u16>,
+    restored: LiteSet<u16>,
     progress: LiteMap<u16, Progress>,
 }
 
@@ -56,7 +55,7 @@ pub(super) enum Stage {
         /// What the user is told in the end.
         outcome: Outcome,
         /// Workers that have not said that they are done.
-        unclosed: BTreeSet<u16>,
+        unclosed: LiteSet<u16>,
         /// When they are told again.
         again: Time,
     },
@@ -68,7 +67,7 @@ pub(super) struct Open {
     /// When the coordinator wants to know the time.
     pub(super) wake: Option<Time>,
     /// Workers of which nothing shows yet that they have opened.
-    unopened: BTreeSet<u16>,
+    unopened: LiteSet<u16>,
     /// When those are told again.
     again: Time,
     /// When sources that are to end are told again.
@@ -114,7 +113,7 @@ impl Running {
             locating: Locating::default(),
             sources,
             sources_left,
-            restored: BTreeSet::new(),
+            restored: LiteSet::new(),
             progress: LiteMap::new_vec(),
         }
     }
@@ -293,14 +292,14 @@ impl Running {
         let Stage::Open(open) = &mut self.stage else { return };
         open.drain_again = cx.desk.drain_wanted.then(|| cx.now.after(cx.repeat()));
         if open.drain_again.is_some() {
-            let undrained: BTreeSet<u16> = self.sources_left.iter().map(|source| source.index).collect();
+            let undrained: LiteSet<u16> = self.sources_left.iter().map(|source| source.index).collect();
             undrained.into_iter().for_each(|worker| cx.mail(worker, self.attempt.id, Order::Drain));
         }
     }
 
     /// Tells all workers that they are done.
     pub(super) fn close(&mut self, outcome: Outcome, cx: &mut Cx<'_>) {
-        let unclosed: BTreeSet<u16> = (0..self.attempt.workers).collect();
+        let unclosed: LiteSet<u16> = (0..self.attempt.workers).collect();
         unclosed.iter().for_each(|&worker| cx.mail(worker, self.attempt.id, Order::Close));
         self.stage = Stage::Closing { outcome, unclosed, again: cx.now.after(cx.repeat()) };
     }
@@ -348,7 +347,7 @@ fn sources(plan: &Plan) -> Vec<u16> {
 }
 
 /// The vertices with a sink whose output a commit makes visible.
-fn committing(plan: &Plan) -> BTreeSet<u16> {
+fn committing(plan: &Plan) -> LiteSet<u16> {
     let commits = |role| matches!(role, Role::Sink { transactional: true });
     plan.operators.iter().filter(|operator| commits(operator.role)).map(|operator| operator.vertex).collect()
 }

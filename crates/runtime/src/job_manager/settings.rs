@@ -5,8 +5,7 @@
 use crate::attempt::WorkerOptions;
 use crate::error::{Error, Result};
 use crate::plan::{OperatorPlan, Plan, Role};
-use flott_checkpoint::{Guarantee, Options, RestartOptions, Restore};
-use std::collections::BTreeSet;
+use flott_checkpoint::{Guarantee, LiteSet, Options, RestartOptions, Restore};
 
 /// How a job is run.
 #[derive(Clone, Debug)]
@@ -107,7 +106,7 @@ impl JobSettings {
 }
 
 fn duplicate_names(operators: &[OperatorPlan]) -> Vec<String> {
-    let mut seen = BTreeSet::new();
+    let mut seen = LiteSet::new();
     let doubled = operators.iter().filter(|operator| !seen.insert(operator.name.as_str()));
     doubled.map(|operator| format!("two operators are called `{}`: names must be unique", operator.name)).collect()
 }

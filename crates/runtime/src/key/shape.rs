@@ -8,7 +8,7 @@ mod expected;
 mod text;
 mod trace;
 
-use std::collections::BTreeMap;
+use litemap::LiteMap;
 
 /// What a serialized value looks like. Its text form (`u64`, `(string,u32)`, `{day:u32,carrier:string}`) parses back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Shape {
     /// `{name:…,…}`
     Struct(Vec<(String, Shape)>),
     /// `[index name=…|…]`: the variants seen so far.
-    Enum(BTreeMap<u32, (String, Shape)>),
+    Enum(LiteMap<u32, (String, Shape)>),
 }
 
 impl Shape {

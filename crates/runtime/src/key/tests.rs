@@ -1,6 +1,7 @@
 //! Fixed vectors of encoding, hash and key group, and the promises of shapes.
 
 use super::*;
+use flott_checkpoint::lite_map;
 use proptest::prelude::*;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -187,7 +188,7 @@ fn any_shape() -> impl Strategy<Value = Shape> {
             (inner.clone(), inner.clone()).prop_map(|pair| Shape::Map(Box::new(pair))),
             proptest::collection::vec(inner, 0..4).prop_map(Shape::Tuple),
             proptest::collection::vec(named.clone(), 0..4).prop_map(Shape::Struct),
-            proptest::collection::btree_map(any::<u32>(), named, 0..4).prop_map(Shape::Enum),
+            proptest::collection::vec((any::<u32>(), named), 0..4).prop_map(|variants| Shape::Enum(lite_map(variants))),
         ]
     })
 }

@@ -126,10 +126,14 @@ impl<K: Key> HotKeys for Sampled<K> {
             let share = |count: u64| count as f64 / heavy.added() as f64;
             let sure = heavy.counters().iter().map(|known| (share(known.count - known.error), &known.key));
             hot.keys.extend(sure.filter(|(share, _)| *share >= LEAST_SHARE).map(|(share, key)| (text(key), share)));
-            hot.keys.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+            heaviest_first(&mut hot.keys);
         }
         hot
     }
+}
+
+fn heaviest_first(keys: &mut [(String, f64)]) {
+    keys.sort_by(|(_, one), (_, other)| other.total_cmp(one));
 }
 
 /// A key for people: as it is if it is text, else as JSON.

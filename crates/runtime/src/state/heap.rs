@@ -126,7 +126,9 @@ where
 
     fn start(&mut self, restored: Option<CheckpointId>) {
         self.entries.start();
-        self.known.extend(restored.map(|id| (id, RESTORED)));
+        if let Some(id) = restored {
+            self.known.insert(id, RESTORED);
+        }
     }
 
     fn cut(&mut self, id: CheckpointId, base: Option<CheckpointId>, kind: Kind) -> Option<CheckpointId> {

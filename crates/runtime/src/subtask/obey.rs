@@ -9,6 +9,7 @@ use crate::operator::{Context, Signal};
 use crate::outbox::Outbox;
 use crate::time::{Clock, Time};
 use flott_checkpoint::{Action, Actions, Barrier, Channel, CheckpointId, Event};
+use std::collections::BTreeMap;
 
 impl Subtask {
     /// The barrier is next on its channel.
@@ -106,10 +107,12 @@ impl Subtask {
         self.sinks.iter_mut().for_each(|sink| sink.seal(id));
         let bases = self.tables.iter().map(|table| table.borrow_mut().cut(id, barrier.base, barrier.kind)).collect();
         let is_open = self.is_open();
-        let splits = match self.chain.source() {
-            Some(source) if is_open => source.parts().map(|parts| [(source.operator().to_owned(), parts)].into())?,
-            _ => Default::default(),
-        };
+        let mut splits = BTreeMap::new();
+        if let Some(source) = self.chain.source().filter(|_| is_open) {
+            let mut positions = BTreeMap::new();
+            positions.extend(source.parts()?);
+            splits.insert(source.operator().to_owned(), positions);
+        }
         let channels = self.gate.parts().map(|(channel, watermark, end_of_data)| ChannelPart {
             edge: channel.edge,
             from: channel.from,

@@ -14,7 +14,6 @@ use crate::source::{BoxedReader, Next as Read, Source, SourceContext, Unreadable
 use crate::subtask::SourcePort;
 use crate::time::Time;
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -218,6 +217,13 @@ enum SplitPulled {
     End,
 }
 
+/// Each name once. Apart, so that the sort is not compiled for each source.
+fn in_order(mut names: Vec<String>) -> Vec<String> {
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
 fn to_json<P: serde::Serialize>(position: &P, operator: &str) -> Result<serde_json::Value> {
     serde_json::to_value(position)
         .map_err(|error| Error::failed(format!("cannot store the position of a split: {error}")).at_operator(operator))
@@ -228,7 +234,7 @@ impl<S: Source> SourcePort for SourceChain<S> {
         &self.operator
     }
 
-    fn open(&mut self, restored: Option<BTreeMap<String, SplitPart>>) -> Result<()> {
+    fn open(&mut self, restored: Option<Vec<(String, SplitPart)>>) -> Result<()> {
         let mine = |name: &str| owner_of_name(name, self.cx.parallelism) == self.cx.subtask;
         self.splits = match restored {
             Some(parts) => {
@@ -236,11 +242,9 @@ impl<S: Source> SourcePort for SourceChain<S> {
                 parts.map(|(name, part)| self.restored(name, part)).collect::<Result<_>>()?
             }
             None => {
-                let mut names = self.source.splits(&self.cx).map_err(|error| error.at_operator(&self.operator))?;
-                names.sort();
-                names.dedup();
-                names.retain(|name| mine(name));
-                names.into_iter().map(|name| self.beginning(name)).collect::<Result<_>>()?
+                let names = self.source.splits(&self.cx).map_err(|error| error.at_operator(&self.operator))?;
+                let names = in_order(names).into_iter().filter(|name| mine(name));
+                names.map(|name| self.beginning(name)).collect::<Result<_>>()?
             }
         };
         Ok(())
@@ -253,7 +257,7 @@ impl<S: Source> SourcePort for SourceChain<S> {
         self.pull_in_turn(cx)
     }
 
-    fn parts(&self) -> Result<BTreeMap<String, SplitPart>> {
+    fn parts(&self) -> Result<Vec<(String, SplitPart)>> {
         let part = |split: &Split<S>| {
             let (position, finished) = match &split.state {
                 SplitState::Waiting(None) => (serde_json::Value::Null, false),

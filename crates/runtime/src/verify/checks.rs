@@ -5,9 +5,7 @@ use super::{Finding, Severity};
 use crate::envelope::hex;
 use crate::layout::{self, Name};
 use crate::manifest::Manifest;
-use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, Incarnation, LogEntry, Slot};
-use litemap::LiteMap;
-use std::collections::BTreeSet;
+use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, LiteSet, LogEntry, Slot, lite_map};
 
 const COPY: &str = "put back a copy of this file, if there is one";
 const FALL_BACK: &str =
@@ -37,7 +35,7 @@ pub(super) fn check(directory: &Directory) -> Vec<Finding> {
 
 /// The newest checkpoint of which nothing is damaged, nor of what it builds on.
 pub(super) fn newest_whole(directory: &Directory, findings: &[Finding]) -> Option<CheckpointId> {
-    let damaged: BTreeSet<CheckpointId> = findings.iter().filter_map(|finding| finding.checkpoint).collect();
+    let damaged: LiteSet<CheckpointId> = findings.iter().filter_map(|finding| finding.checkpoint).collect();
     let whole = |entry: &&CheckpointEntry| {
         let mut next = Some((entry.id, entry.attempt));
         while let Some((id, attempt)) = next {
@@ -70,9 +68,9 @@ fn check_log(directory: &Directory, findings: &mut Vec<Finding>) {
             findings.push(damage(layout::slot(*slot), what.clone(), COPY, None, Some(*slot)));
         }
     }
-    let attempts: BTreeSet<AttemptId> = directory.checkpoints().map(|(_, entry)| entry.attempt).collect();
-    let first = (!log.is_empty()).then_some(AttemptId(1));
-    for attempt in attempts.into_iter().chain(first).collect::<BTreeSet<_>>() {
+    let mut attempts: LiteSet<AttemptId> = directory.checkpoints().map(|(_, entry)| entry.attempt).collect();
+    attempts.extend((!log.is_empty()).then_some(AttemptId(1)));
+    for attempt in attempts {
         let slot = Slot(attempt.0);
         match log.get(&slot) {
             None => {
@@ -181,7 +179,7 @@ fn wrong_incarnation(directory: &Directory, attempt: AttemptId, manifest: &Manif
         Ok(LogEntry::Start(start)) => start.began,
         _ => None,
     });
-    let began: LiteMap<u64, Incarnation> = starts.map(|began| (began.id, began)).collect();
+    let began = lite_map(starts.map(|began| (began.id, began)));
     if manifest.incarnation != hex(start.incarnation) {
         return Some(format!(
             "it is of incarnation {}, but its attempt is of {}",
@@ -196,7 +194,7 @@ fn wrong_incarnation(directory: &Directory, attempt: AttemptId, manifest: &Manif
 
 /// Manifests and segments that nothing in the log leads to.
 fn orphans(directory: &Directory) -> Vec<String> {
-    let recorded: BTreeSet<(CheckpointId, AttemptId)> =
+    let recorded: LiteSet<(CheckpointId, AttemptId)> =
         directory.checkpoints().map(|(_, entry)| (entry.id, entry.attempt)).collect();
     // With a damaged entry it is not known what is named.
     if directory.log.values().any(Result::is_err) {

@@ -9,9 +9,8 @@ use crate::layout::{self, Name};
 use crate::manifest::Manifest;
 use crate::pin::Pin;
 use bytes::Bytes;
-use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, LogEntry, Slot};
+use flott_checkpoint::{AttemptId, CheckpointEntry, CheckpointId, LiteSet, LogEntry, Slot};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 
 /// A manifest as it was found.
 #[derive(Debug)]
@@ -153,7 +152,7 @@ fn text(error: Error) -> String {
 }
 
 /// The slots that there are now.
-pub(super) async fn slots(storage: &StorageServer) -> Result<BTreeSet<Slot>> {
+pub(super) async fn slots(storage: &StorageServer) -> Result<LiteSet<Slot>> {
     Ok(layout::slots(&list(storage, layout::LOG).await?).into_iter().collect())
 }
 

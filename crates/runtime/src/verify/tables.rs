@@ -4,9 +4,9 @@ use super::directory::Directory;
 use crate::control::{Captured, PartTimings, SplitPart};
 use crate::history::HistoryEntry;
 use crate::manifest::Manifest;
-use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, Mode, Slot, SubtaskId};
+use flott_checkpoint::{AttemptId, CheckpointId, Guarantee, Kind, LiteSet, Mode, Slot, SubtaskId};
 use serde::{Serialize, Serializer};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Whatever is printed as JSON has times in milliseconds, with a fraction.
 fn in_millis<S: Serializer>(micros: &u64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -130,7 +130,7 @@ pub struct FailedRow {
 /// The checkpoints that the history remembers and the log does not have, oldest first.
 #[must_use]
 pub fn failed_rows(directory: &Directory) -> Vec<FailedRow> {
-    let recorded: BTreeSet<_> = directory.checkpoints().map(|(_, entry)| (entry.id, entry.attempt)).collect();
+    let recorded: LiteSet<_> = directory.checkpoints().map(|(_, entry)| (entry.id, entry.attempt)).collect();
     let failed = directory.history().filter(|entry| !recorded.contains(&(entry.id(), entry.attempt())));
     // One that was recorded and is collected by now has no reason.
     let row = |entry: &HistoryEntry| {

@@ -21,11 +21,11 @@ use crate::sink::Token;
 use crate::state::{Share, SharedTable, StateError};
 use crate::subtask::{RestoredChannel, RestoredPart, RestoredToken, Subtask, TOKENS, stored_operator};
 use bytes::Bytes;
-use flott_checkpoint::SubtaskId;
+use flott_checkpoint::{LiteSet, SubtaskId};
 use in_flight::InFlight;
 use litemap::LiteMap;
 use rescale::{Wanted, Writers};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tracing::Span;
@@ -176,12 +176,12 @@ impl Restoring {
             let parts = manifest.parts.values();
             let parts = parts.filter(|part| needed(part.subtask.index) || in_flight(part.subtask.index));
             let segments = parts.filter_map(|part| part.segment.clone());
-            blobs.extend(segments.map(|blob| (blob.path.clone(), blob)));
+            segments.for_each(|blob| drop(blobs.insert(blob.path.clone(), blob)));
         }
         let sinks = subtasks.iter().flat_map(Subtask::sink_operators).filter(|_| restore.commits);
         for (operator, cleans) in sinks {
             let with_tokens = self.writers(restore, operator, cleans).filter_map(|(part, _)| part.segment.clone());
-            blobs.extend(with_tokens.map(|blob| (blob.path.clone(), blob)));
+            with_tokens.for_each(|blob| drop(blobs.insert(blob.path.clone(), blob)));
         }
         self.waiting_footers.extend(blobs.into_iter().map(|(_, blob)| (blob, FIRST_TAIL)));
     }
@@ -303,7 +303,7 @@ impl Restoring {
         for manifest in restore.manifests.values() {
             let workers = workers(manifest);
             let parts = manifest.parts.values().filter(|part| workers.contains(&part.subtask.index));
-            let paths: BTreeSet<&String> =
+            let paths: LiteSet<&String> =
                 parts.filter_map(|part| part.segment.as_ref()).map(|blob| &blob.path).collect();
             let read = paths.into_iter().filter_map(|path| Some((path.clone(), self.footers.get(path)?.clone())));
             let (paths, footers) = read.unzip();
@@ -448,7 +448,7 @@ fn restore_rest(
     restore: &Restore,
     subtask: &mut Subtask,
     tokens: &LiteMap<String, Vec<RestoredToken>>,
-    finished: &BTreeSet<SubtaskId>,
+    finished: &LiteSet<SubtaskId>,
     in_flight: &mut InFlight,
     worker: u16,
 ) -> Result<()> {
@@ -458,7 +458,12 @@ fn restore_rest(
     let splits = subtask.stored_source(restore).and_then(|stored| {
         let all = parts.values().filter_map(|part| part.splits.get(&stored));
         let mut union = all.peekable();
-        union.peek().is_some().then(|| union.flat_map(|splits| splits.clone()).collect())
+        union.peek().is_some().then(|| {
+            union.fold(BTreeMap::new(), |mut all, splits| {
+                all.extend(splits.clone());
+                all
+            })
+        })
     });
     let own = parts.get(&subtask.id()).filter(|_| attempt.same_channels());
     let merged = rescale::merged(parts, subtask, finished).filter(|_| restore.same_topology && own.is_none());
@@ -497,8 +502,8 @@ fn restore_rest(
 
 /// The subtasks that emit nothing any more: those that had finished before the cut, and so had all that they hear of. Without
 /// alignment a part can be ahead of its senders: what they send again still goes through it, and so does their end.
-fn finished(attempt: &Attempt, restore: &Restore) -> BTreeSet<SubtaskId> {
-    let mut finished = BTreeSet::new();
+fn finished(attempt: &Attempt, restore: &Restore) -> LiteSet<SubtaskId> {
+    let mut finished = LiteSet::new();
     let parts = restore.manifests.get(&restore.checkpoint).map(|manifest| &manifest.parts);
     // Upstream before downstream, as in the plan.
     for (id, part) in parts.into_iter().flatten().filter(|(_, part)| part.finished) {

@@ -10,7 +10,7 @@ use crate::layout;
 use crate::outbox::Outbox;
 use crate::segment::{EncodedBlock, SegmentAssembler, StateHeader};
 use bytes::Bytes;
-use flott_checkpoint::{AttemptId, CheckpointId};
+use flott_checkpoint::{AttemptId, CheckpointId, lite_map};
 use litemap::LiteMap;
 use std::collections::VecDeque;
 
@@ -155,8 +155,9 @@ impl Segments {
 
     /// The checkpoint is over for this worker, and so are all older ones.
     pub(crate) fn resolved(&mut self, id: CheckpointId, outbox: &mut Outbox) {
-        let (over, newer) = std::mem::take(&mut self.open).into_iter().partition(|(open, _)| *open <= id);
-        self.open = newer;
+        let (over, newer): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|(open, _)| *open <= id);
+        self.open = lite_map(newer);
         for (_, segment) in over {
             let freed: usize = segment.waiting.iter().map(Bytes::len).sum();
             self.buffered = self.buffered.saturating_sub(freed);

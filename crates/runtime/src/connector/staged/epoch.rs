@@ -159,11 +159,11 @@ impl<T: DeserializeOwned> Rows<'_, T> {
         if self.in_chunk == 0 && self.unpack().is_none() {
             return Err(damaged(self.name, "its chunks are malformed"));
         }
-        let mut bytes = self.chunk.get(self.at..).unwrap_or_default();
-        let before = bytes.len();
-        let record = rmp_serde::decode::from_read(&mut bytes)
+        let bytes = self.chunk.get(self.at..).unwrap_or_default();
+        let mut source = rmp_serde::Deserializer::new(bytes);
+        let record = T::deserialize(&mut source)
             .map_err(|error| damaged(self.name, &format!("a record does not fit its type: {error}")))?;
-        self.at += before - bytes.len();
+        self.at += bytes.len() - source.get_ref().len();
         self.in_chunk -= 1;
         let is_over = self.in_chunk == 0;
         if is_over && self.at != self.chunk.len() || self.left == 1 && !(is_over && self.rest.is_empty()) {

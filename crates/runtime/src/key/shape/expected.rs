@@ -6,9 +6,9 @@
 //! an unchanged type is never taken for a changed one. The segments have the shapes of real values, and are checked too.
 
 use super::Shape;
+use litemap::LiteMap;
 use serde::de::value::U32Deserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, Visitor};
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// How deep a recursive type is followed.
@@ -165,7 +165,7 @@ impl<'de> Deserializer<'de> for Asked<'_> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Hole> {
-        *self.shape = Shape::Enum(BTreeMap::new());
+        *self.shape = Shape::Enum(LiteMap::new_vec());
         let mut content = Shape::Unknown;
         visitor.visit_enum(First(Asked::inner(&mut content, self.left, self.depth)?))
     }

@@ -3,7 +3,7 @@
 //! The parser takes any text: it never panics, recurses at most to a fixed depth, and allocates no more than it read.
 
 use super::Shape;
-use std::collections::BTreeMap;
+use flott_checkpoint::lite_map;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
@@ -132,7 +132,7 @@ impl<'a> Parser<'a> {
                     Some((index, (name, parser.shape(depth)?)))
                 };
                 let variants = self.list(('[', '|', ']'), variant)?;
-                Some(Shape::Enum(variants.into_iter().collect::<BTreeMap<_, _>>()))
+                Some(Shape::Enum(lite_map(variants)))
             }
             _ => self.named(depth),
         }

@@ -3,9 +3,9 @@
 
 use super::Shape;
 use crate::key::KeyError;
+use flott_checkpoint::lite_map;
 use serde::Serialize;
 use serde::ser;
-use std::collections::BTreeMap;
 
 pub(super) struct Tracer;
 
@@ -22,7 +22,7 @@ macro_rules! leaves {
 }
 
 fn variant(index: u32, name: &str, content: Shape) -> Shape {
-    Shape::Enum(BTreeMap::from([(index, (name.to_owned(), content))]))
+    Shape::Enum(lite_map([(index, (name.to_owned(), content))]))
 }
 
 impl ser::Serializer for Tracer {

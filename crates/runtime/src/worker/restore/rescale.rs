@@ -12,9 +12,8 @@ use crate::segment::StateKind;
 use crate::state::Share;
 use crate::subtask::{RestoredChannel, Subtask};
 use crate::time::Watermark;
-use flott_checkpoint::SubtaskId;
+use flott_checkpoint::{LiteSet, SubtaskId};
 use litemap::LiteMap;
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Whose segments hold what a worker needs of a state.
@@ -66,7 +65,7 @@ pub(super) struct Merged {
 pub(super) fn merged(
     parts: &LiteMap<SubtaskId, SubtaskPart>,
     subtask: &Subtask,
-    finished: &BTreeSet<SubtaskId>,
+    finished: &LiteSet<SubtaskId>,
 ) -> Option<Merged> {
     let vertex_finished = |vertex: u16| {
         let mut subtasks = parts.keys().filter(|id| id.vertex == vertex).peekable();
