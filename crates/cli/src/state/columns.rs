@@ -64,7 +64,7 @@ pub(super) fn parts(shape: &StateShape) -> Vec<(Part, Shape)> {
     match shape.kind {
         StateKind::Value => parts.push(value()),
         StateKind::Timers => parts.push((Part::Time, Shape::Leaf("i64"))),
-        StateKind::List => parts.extend([(Part::Position, Shape::Leaf("u64")), value()]),
+        StateKind::List | StateKind::SplitList => parts.extend([(Part::Position, Shape::Leaf("u64")), value()]),
         StateKind::Map | StateKind::Broadcast => parts.extend([(Part::MapKey, shape.field.clone()), value()]),
     }
     parts

@@ -11,9 +11,9 @@ use crate::layout::{self, Name};
 use crate::pin::Pin;
 use crate::savepoint::{log_entry, slots, why};
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, CheckpointId, InUse, LogEntry, Slot};
+use flott_checkpoint::{AttemptId, CheckpointId, InUse, LiteSet, LogEntry, Slot};
 use litemap::LiteMap;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// What a collection did, or would do.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -97,7 +97,7 @@ async fn in_use(storage: &StorageServer, retained: u32) -> Result<InUse> {
         LogEntry::Start(_) => start.restored_from,
     };
     let restored_from = start.restored_from;
-    Ok(InUse { attempt, newest, restored_from, pending: None, pins: BTreeSet::new(), retained })
+    Ok(InUse { attempt, newest, restored_from, pending: None, pins: LiteSet::default(), retained })
 }
 
 async fn pins(storage: &StorageServer, lengths: &LiteMap<String, u64>) -> Vec<(String, CheckpointId, String)> {

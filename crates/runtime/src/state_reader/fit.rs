@@ -6,6 +6,7 @@
 use super::Datum;
 use crate::key::{KeyError, Shape, encode_key, key_group};
 use serde::ser::{self, Serialize, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
+use litemap::LiteMap;
 use std::collections::BTreeMap;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -204,7 +205,7 @@ fn structure(entries: Vec<(Datum, Datum)>, fields: &[(String, Shape)], shape: &S
     Ok(Datum::Map(fitted.collect::<Result<_, Misfit>>()?))
 }
 
-fn variant(datum: Datum, variants: &BTreeMap<u32, (String, Shape)>, shape: &Shape) -> Result<Datum, Misfit> {
+fn variant(datum: Datum, variants: &LiteMap<u32, (String, Shape)>, shape: &Shape) -> Result<Datum, Misfit> {
     let known = |name: &str| variants.values().find(|(known, _)| known == name).map(|(_, content)| content);
     match datum {
         Datum::Text(name) => match known(&name) {

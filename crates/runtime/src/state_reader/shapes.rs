@@ -57,8 +57,8 @@ impl StateShape {
         let word = declared.map_or_else(|| word_of(kind).to_owned(), |plan| plan.kind.clone());
         let (field, value) = match (kind, value) {
             (StateKind::Map | StateKind::Broadcast, Shape::Map(inner)) => *inner,
-            (StateKind::List, Shape::Sequence(inner)) => (Shape::Unknown, *inner),
-            (StateKind::Map | StateKind::Broadcast | StateKind::List, _) => (Shape::Unknown, Shape::Unknown),
+            (StateKind::List | StateKind::SplitList, Shape::Sequence(inner)) => (Shape::Unknown, *inner),
+            (StateKind::Map | StateKind::Broadcast | StateKind::List | StateKind::SplitList, _) => (Shape::Unknown, Shape::Unknown),
             (StateKind::Value | StateKind::Timers, value) => (Shape::Unknown, value),
         };
         Some(StateShape { kind, word, key, field, value, varies, seen: all })
@@ -69,7 +69,7 @@ impl StateShape {
     pub(crate) fn of_segment(&self) -> (Shape, Shape) {
         let value = match self.kind {
             StateKind::Map | StateKind::Broadcast => Shape::Map(Box::new((self.field.clone(), self.value.clone()))),
-            StateKind::List => Shape::Sequence(Box::new(self.value.clone())),
+            StateKind::List | StateKind::SplitList => Shape::Sequence(Box::new(self.value.clone())),
             StateKind::Value | StateKind::Timers => self.value.clone(),
         };
         let (mut keys, mut values) = (self.key.clone(), value);
@@ -85,7 +85,7 @@ impl StateShape {
     pub fn value_text(&self) -> String {
         match self.kind {
             StateKind::Map | StateKind::Broadcast => format!("map<{},{}>", self.field, self.value),
-            StateKind::List => format!("seq<{}>", self.value),
+            StateKind::List | StateKind::SplitList => format!("seq<{}>", self.value),
             StateKind::Value | StateKind::Timers => self.value.to_string(),
         }
     }
@@ -96,6 +96,7 @@ fn kind_of(word: &str) -> Option<StateKind> {
         "value" | "reducing" | "aggregating" => Some(StateKind::Value),
         "map" => Some(StateKind::Map),
         "list" => Some(StateKind::List),
+        "split-list" => Some(StateKind::SplitList),
         "timers" => Some(StateKind::Timers),
         "broadcast" => Some(StateKind::Broadcast),
         _ => None,
@@ -107,6 +108,7 @@ fn word_of(kind: StateKind) -> &'static str {
         StateKind::Value => "value",
         StateKind::Map => "map",
         StateKind::List => "list",
+        StateKind::SplitList => "split-list",
         StateKind::Timers => "timers",
         StateKind::Broadcast => "broadcast",
     }

@@ -170,12 +170,12 @@ impl Window {
                 let (field, rest) = split(rest)?;
                 (Below::Field(field), rest)
             }
-            StateKind::List if is_put => {
+            StateKind::List | StateKind::SplitList if is_put => {
                 let (position, rest) = split(rest)?;
                 let position = messagepack::from_slice(position).ok().filter(|position| *position != APPENDED)?;
                 (Below::Position(position), rest)
             }
-            StateKind::List => (Below::Nothing, rest),
+            StateKind::List | StateKind::SplitList => (Below::Nothing, rest),
         };
         if !is_put {
             self.delete(group, key, below);
@@ -190,7 +190,7 @@ impl Window {
     pub(crate) fn overlay(&mut self, over: &Merged) {
         let mut list: Option<(u16, &[u8])> = None;
         for entry in over.entries() {
-            if self.kind == StateKind::List && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key))
+            if self.kind.is_list() && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key))
             {
                 self.delete(entry.group, entry.key, Below::Nothing);
             }
@@ -206,7 +206,7 @@ impl Window {
         let mut rows = std::mem::take(&mut self.rows);
         // Stable: what holds later stays later.
         rows.sort_by(|a, b| self.order(a, b));
-        let rows = if self.kind == StateKind::List { self.lists(&rows)? } else { self.newest(rows) };
+        let rows = if self.kind.is_list() { self.lists(&rows)? } else { self.newest(rows) };
         Ok(Merged { window: self, rows })
     }
 
@@ -224,7 +224,7 @@ impl Window {
         let keys = || a.group.cmp(&b.group).then_with(|| self.key(a).cmp(self.key(b)));
         match self.kind {
             // The elements of a list hold in the order in which they came.
-            StateKind::List => keys(),
+            StateKind::List | StateKind::SplitList => keys(),
             _ => keys().then_with(|| self.field(a).cmp(self.field(b))).then(a.number.cmp(&b.number)),
         }
     }
@@ -314,7 +314,7 @@ impl Merged {
                     StateKind::Value => Below::Nothing,
                     StateKind::Timers => Below::Time((row.number ^ SIGN).cast_signed()),
                     StateKind::Map | StateKind::Broadcast => Below::Field(window.field(row)),
-                    StateKind::List => Below::Position(row.number),
+                    StateKind::List | StateKind::SplitList => Below::Position(row.number),
                 },
                 value: window.part(row, before_value..before_value + row.value),
             }

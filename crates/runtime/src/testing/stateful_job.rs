@@ -50,7 +50,7 @@ impl Worker {
         let worker = Worker {
             tallies: backend.value(ValueDeclaration { name: name("tallies") }).expect("a new name"),
             shares: backend.map(shares).expect("a new name"),
-            lines: backend.list(ListDeclaration { name: name("lines") }).expect("a new name"),
+            lines: backend.list(ListDeclaration { name: name("lines"), split: false }).expect("a new name"),
             alarms: backend.timers(TimerDeclaration { name: name("alarms") }).expect("a new name"),
             space,
             backend,

@@ -290,8 +290,8 @@ impl Incoming for Imported {
         let read = self.spill.each(&groups, &mut |row| {
             let Row { line, group, key, field, position, time, value } = row;
             let below = match (kind, position) {
-                (StateKind::List, None) => return window.append(*group, key, value, *line),
-                (StateKind::List, Some(position)) => Below::Position(*position),
+                (StateKind::List | StateKind::SplitList, None) => return window.append(*group, key, value, *line),
+                (StateKind::List | StateKind::SplitList, Some(position)) => Below::Position(*position),
                 (StateKind::Value, _) => Below::Nothing,
                 (StateKind::Timers, _) => Below::Time(*time),
                 (StateKind::Map | StateKind::Broadcast, _) => Below::Field(field),

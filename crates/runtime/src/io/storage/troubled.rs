@@ -49,14 +49,9 @@ impl StorageServer {
         let directory = self.store.directory.clone().filter(|_| !trouble.is_remote());
         let random = Mutex::new(Random::new(trouble.seed));
         let source = Arc::new(Source { trouble, random });
-        StorageServer::of(Store {
-            objects: Arc::new(Troubled { inner, source }),
-            prefix: self.store.prefix.clone(),
-            directory,
-            name: self.store.name.clone(),
-            retry: self.store.retry,
-            turns: super::Turns::default(),
-        })
+        let (prefix, name) = (self.store.prefix.clone(), self.store.name.clone());
+        let store = Store::new(Arc::new(Troubled { inner, source }), prefix, name, self.store.retry);
+        StorageServer::of(Store { directory, ..store })
     }
 }
 

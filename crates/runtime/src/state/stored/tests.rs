@@ -178,7 +178,7 @@ fn an_append_reads_no_element_however_long_the_list_is() {
     let store = MemoryStore::default();
     let fuse = store.fuse();
     let mut backend = StoredBackend::new(Box::new(store), space());
-    let mut list = backend.list::<u64, u64>(ListDeclaration { name: name() }).unwrap();
+    let mut list = backend.list::<u64, u64>(ListDeclaration { name: name(), split: false }).unwrap();
     backend.tables()[0].borrow_mut().start(None);
     for length in 0..1_000 {
         // How long the list is, and one write.
