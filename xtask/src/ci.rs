@@ -24,7 +24,14 @@ pub(crate) fn run() -> Result<(), String> {
         })?;
     }
     for mode in ["aligned", "unaligned"] {
-        kill::run(&kill::KillOptions { example: "everything".into(), mode: mode.into(), kills: 12, seed: 1 })?;
+        kill::run(&kill::KillOptions {
+            example: "everything".into(),
+            mode: mode.into(),
+            state_backend: "heap".into(),
+            kills: 12,
+            seed: 1,
+            s3: false,
+        })?;
     }
     real::run(&real::all())
 }
