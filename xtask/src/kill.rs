@@ -23,6 +23,8 @@ const EVERY: u32 = 4;
 /// How long one life may last before it is killed, in milliseconds.
 const SHORTEST: u64 = 120;
 const LONGEST: u64 = 520;
+/// So much longer if each request goes over a network.
+const S3_PATIENCE: u64 = 4;
 /// Rows of the example's input.
 const INPUT_ROWS: u32 = 27_004;
 
@@ -143,7 +145,8 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
     let mut seed = options.seed;
     let mut tally = Tally::default();
     // Slow enough that the last kill still finds work to do.
-    let rate = INPUT_ROWS * 10 / (options.kills.max(1) * 4);
+    let longer = if options.s3 { S3_PATIENCE } else { 1 };
+    let rate = INPUT_ROWS * 10 / (options.kills.max(1) * 4 * longer as u32);
     for kill in 1..=options.kills {
         let point =
             kill.is_multiple_of(EVERY).then(|| POINTS.get((kill / EVERY) as usize % POINTS.len()).copied()).flatten();
@@ -152,7 +155,7 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
         let patience = if point.is_some() {
             Duration::from_secs(20)
         } else {
-            Duration::from_millis(SHORTEST + next(&mut seed) % (LONGEST - SHORTEST))
+            Duration::from_millis(longer * (SHORTEST + next(&mut seed) % (LONGEST - SHORTEST)))
         };
         let (death, life) = victim.kill_after(patience)?;
         let running = matches!(death, Death::Killed | Death::KilledItself);

@@ -112,7 +112,8 @@ fn measure(mode: Mode, window: Option<usize>) -> std::result::Result<(Vec<f64>, 
 
 fn in_flight(directory: &Path) -> std::result::Result<f64, String> {
     let text = |error: flott_runtime::Error| error.to_string();
-    let (_, storage) = find_storage(&directory.to_string_lossy(), None).map_err(text)?;
+    let place = directory.to_string_lossy();
+    let (_, storage) = block_on(find_storage(&place, None)).map_err(text)?.map_err(text)?;
     let directory = block_on(Directory::read(&storage, &mut |_| {})).map_err(text)?.map_err(text)?;
     let newest = directory.checkpoints().last().and_then(|(_, entry)| directory.manifest(entry.id, entry.attempt));
     let captured = newest.ok_or("there is no checkpoint")?.captured();

@@ -3,6 +3,8 @@
 //!
 //! `cargo xtask test --real s3` installs the server.
 
+#![allow(clippy::disallowed_methods, reason = "a server and a slow network are threads of the test, on the real clock")]
+
 mod process;
 #[path = "s3/proxy.rs"]
 mod proxy;

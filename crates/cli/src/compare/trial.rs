@@ -238,7 +238,7 @@ impl Watch<'_> {
 
 /// What the job's history says about its checkpoints.
 fn taken(directory: &Path) -> Result<Vec<Taken>> {
-    let (_, storage) = find_storage(&directory.display().to_string(), Some("compare"))?;
+    let (_, storage) = block_on(find_storage(&directory.display().to_string(), Some("compare")))??;
     let directory = block_on(Directory::read(&storage, &mut |_| {}))??;
     Ok(directory.history().filter_map(completed).collect())
 }

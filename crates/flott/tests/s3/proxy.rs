@@ -163,7 +163,8 @@ fn answer(status: u16, code: &str, method: &str) -> String {
     let body =
         format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>As the test wants it.</Message></Error>");
     let body = if method == "HEAD" { String::new() } else { body };
-    let head = format!("HTTP/1.1 {status} Fault\r\nContent-Type: application/xml\r\nConnection: close\r\n");
+    let head =
+        format!("HTTP/1.1 {status} Fault\r\nETag: \"none\"\r\nContent-Type: application/xml\r\nConnection: close\r\n");
     format!("{head}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
