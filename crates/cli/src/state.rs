@@ -246,7 +246,7 @@ fn get(selected: &Selected, key: &str) -> Result<ExitCode, Failure> {
             walk(checkpoint, info, Some(&wanted), &mut meter, &mut |entry| {
                 found += 1;
                 if selected.json {
-                    return Ok(rows::json(&mut out, info, entry)?);
+                    return rows::json(&mut out, info, entry);
                 }
                 let (below, value) = rows::texts(entry)?;
                 table.row(vec![info.name.to_string(), below, value]);
