@@ -64,12 +64,13 @@ fn what_does_not_fit_is_refused_with_line_column_and_types_before_anything_is_wr
     let place = place();
     drop(block_on(stateful(&place.path().join("from"), 50, 1)).expect("a runtime"));
     let (directory, to) = (text(place.path().join("from")), text(place.path().join("new")));
+    let import = |file: &str, state: &str| {
+        run(&["state", "import", file, "--from", &directory, "--to", &to, "--operator", "count", "--state", state])
+    };
     for (state, extension, content, words) in CASES {
         let file = text(place.path().join(format!("rows.{extension}")));
         fs::write(&file, content).expect("written");
-        let import =
-            ["state", "import", &file, "--from", &directory, "--to", &to, "--operator", "count", "--state", state];
-        let (code, stdout, stderr) = run(&import);
+        let (code, stdout, stderr) = import(&file, state);
         if words == "new" {
             assert_eq!(code, 0, "an option may be left out: {stderr}");
             fs::remove_dir_all(&to).expect("written");
@@ -80,41 +81,9 @@ fn what_does_not_fit_is_refused_with_line_column_and_types_before_anything_is_wr
         let left = fs::read_dir(&to).map_or(0, Iterator::count);
         assert_eq!(left, 0, "{content}: something was left behind");
     }
-    for (arguments, words) in [
-        (
-            [
-                "state",
-                "import",
-                "none.csv",
-                "--from",
-                &directory,
-                "--to",
-                &to,
-                "--operator",
-                "count",
-                "--state",
-                "none",
-            ],
-            "there are: count/alarms, count/lines",
-        ),
-        (
-            [
-                "state",
-                "import",
-                "none.csv",
-                "--from",
-                &directory,
-                "--to",
-                &to,
-                "--operator",
-                "count",
-                "--state",
-                "lines",
-            ],
-            "cannot read none.csv",
-        ),
-    ] {
-        let (code, _, stderr) = run(&arguments);
+    let there = "there are: count/alarms, count/lines";
+    for (file, state, words) in [("none.csv", "none", there), ("none.csv", "lines", "cannot read none.csv")] {
+        let (code, _, stderr) = import(file, state);
         assert_eq!(code, 2, "{stderr}");
         assert!(stderr.contains(words), "{stderr}");
     }
