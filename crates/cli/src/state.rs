@@ -352,6 +352,8 @@ async fn walk(
         None => 0..manifest.key_groups,
     };
     for groups in windows(&checkpoint.weights(&info.name)?, within) {
+        // A signal is seen here, however fast the storage answers.
+        tokio::task::yield_now().await;
         let merged = checkpoint.merged(info, groups, &mut |bytes| meter.add(bytes)).await?;
         for entry in merged.entries() {
             if wanted.is_none_or(|wanted| wanted.stored == entry.key) {
