@@ -246,7 +246,7 @@ fn get(selected: &Selected, key: &str) -> Result<ExitCode, Failure> {
             walk(checkpoint, info, Some(&wanted), &mut meter, &mut |entry| {
                 found += 1;
                 if selected.json {
-                    return Ok(rows::json(&mut out, info, entry)?);
+                    return rows::json(&mut out, info, entry);
                 }
                 let (below, value) = rows::texts(entry)?;
                 table.row(vec![info.name.to_string(), below, value]);
@@ -352,6 +352,8 @@ async fn walk(
         None => 0..manifest.key_groups,
     };
     for groups in windows(&checkpoint.weights(&info.name)?, within) {
+        // A signal is seen here, however fast the storage answers.
+        tokio::task::yield_now().await;
         let merged = checkpoint.merged(info, groups, &mut |bytes| meter.add(bytes)).await?;
         for entry in merged.entries() {
             if wanted.is_none_or(|wanted| wanted.stored == entry.key) {

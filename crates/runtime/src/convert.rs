@@ -55,7 +55,7 @@ pub struct Converted {
 }
 
 /// Writes a checkpoint into an empty directory, as a savepoint. If that fails, what it wrote is removed again.
-/// `progress` is told the bytes that were read.
+/// `progress` is told the bytes that were read, those of `incoming` too.
 ///
 /// # Errors
 /// `Refused` if the directory is somebody else's; `Failed` if something cannot be read or written; and what `incoming` says.
@@ -200,6 +200,7 @@ impl Writing<'_> {
         let incoming = self.incoming.as_mut().filter(|incoming| *incoming.name() == info.name);
         let Some(incoming) = incoming else { return self.from.merged(info, groups, progress).await };
         let rows = incoming.rows(groups.clone())?;
+        progress(rows.len() as u64);
         if incoming.replaces() {
             return rows.merge().map_err(Conflict::into_error);
         }

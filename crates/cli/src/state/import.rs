@@ -77,7 +77,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
             let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info)?;
             let (path, to) = create_savepoint_storage(&options.to)?;
             let (to, _) = begun.insert((to, checkpoint.entry().attempt));
-            let mut meter = Meter::new("import", checkpoint.states()?.iter().map(|info| info.bytes).sum());
+            let of_template: u64 = checkpoint.states()?.iter().map(|info| info.bytes).sum();
+            let mut meter = Meter::new("import", of_template + file.weights().iter().sum::<u64>());
             let incoming: &mut dyn Incoming = &mut file;
             let converted = convert(checkpoint, to, Some(incoming), &mut |bytes| meter.add(bytes)).await?;
             Ok((path, info, file.entries(), converted))

@@ -130,6 +130,25 @@ proptest! {
     }
 }
 
+#[test]
+fn checkpoints_that_divide_their_keys_in_different_ways_are_not_compared() {
+    block_on(async {
+        let job = chained(3, 1).await;
+        let first = open(&job.job.storage, None).await.expect("opened");
+        let mut second = open(&job.job.storage, None).await.expect("opened");
+        let states = first.states().expect("read");
+        let info = states.first();
+        let same = changes((&first, info), (&second, info), &mut |_| {}, &mut |_| Ok(())).await;
+        assert!(same.expect("they are the same").is_nothing());
+        second.manifests.last_mut().expect("one").key_seed = crate::manifest::KeySeed(1);
+        let error =
+            changes((&first, info), (&second, info), &mut |_| {}, &mut |_| Ok(())).await.expect_err("other seeds");
+        assert!(error.to_string().contains("lives that began apart"), "{error}");
+        assert_eq!(error.kind().exit_code(), 2);
+    })
+    .expect("a runtime");
+}
+
 /// Every byte of a segment, flipped: what is read is right, or an error that names the segment.
 #[test]
 fn a_damaged_segment_is_an_error_that_names_it() {
