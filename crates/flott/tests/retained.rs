@@ -88,7 +88,7 @@ impl Place {
         for path in outs.iter().flat_map(|out| files(&self.path(out))) {
             for line in fs::read_to_string(path).expect("a part").lines().skip(1) {
                 let row: Vec<u64> = line.split(',').map(|field| field.parse().expect("a number")).collect();
-                let kept = last.entry(row[0]).or_default();
+                let kept = last.entry(*row.first().expect("a key")).or_default();
                 rows += 1;
                 if kept.get(1) < row.get(1) {
                     *kept = row;

@@ -140,7 +140,7 @@ fn keeping<S: State, K: flott_runtime::key::Key>(
 fn change(before: &Job, after: &Job, turn: usize) -> crate::Result<Tested> {
     let test = Test::new(before).interval(Duration::from_millis(2)).next_version(after);
     let test = test.state_in(backends().into_iter().nth(turn).expect("there are several"));
-    if turn % 2 == 0 {
+    if turn.is_multiple_of(2) {
         test.crash(Crash::AfterCheckpoint(2)).workers_after_crash(3).run()
     } else {
         test.move_by_savepoint(2).run()

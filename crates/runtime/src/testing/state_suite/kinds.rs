@@ -64,10 +64,10 @@ impl<B: StateBackend> All<B> {
     /// Changes some of everything; different turns change different things.
     fn churn(&mut self, turn: u64) {
         let works = "a working backend";
-        for key in (0..90u64).filter(|key| (key * 7 + turn) % 3 == 0) {
+        for key in (0..90u64).filter(|key| (key * 7 + turn).is_multiple_of(3)) {
             let text = format!("key-{key}");
             let float = if key % 5 == 0 { f64::from_bits(ODD_NAN + turn) } else { key as f64 / 7.0 };
-            if (key + turn) % 4 == 0 {
+            if (key + turn).is_multiple_of(4) {
                 self.values.remove(hash(&text), &text).expect(works);
                 self.maps.remove(hash(&(key / 9)), &(key / 9), &text).expect(works);
                 self.timers.delete(hash(&key), &key, 7).expect(works);
@@ -76,7 +76,7 @@ impl<B: StateBackend> All<B> {
                 self.maps.put(hash(&(key / 9)), &(key / 9), text, float).expect(works);
                 self.timers.register(hash(&key), key, 7).expect(works);
             }
-            if (key + turn) % 13 == 0 {
+            if (key + turn).is_multiple_of(13) {
                 self.lists.clear(hash(&key), &key).expect(works);
             }
             self.lists.append(hash(&key), key, float).expect(works);
@@ -246,10 +246,15 @@ pub fn copies_are_those_of_the_first_worker<B: StateBackend>(make: &dyn Fn(KeySp
     }
 }
 
-/// A value, a map's entry and a list's element of one type, under one key.
-fn three<B: StateBackend, V: crate::state::Value>(
-    make: &dyn Fn(KeySpace) -> B,
-) -> (B, B::Value<String, V>, B::Map<String, u64, V>, B::List<String, V>) {
+/// A backend with a value, a map's entry and a list's element of one type.
+type Three<B, V> = (
+    B,
+    <B as StateBackend>::Value<String, V>,
+    <B as StateBackend>::Map<String, u64, V>,
+    <B as StateBackend>::List<String, V>,
+);
+
+fn three<B: StateBackend, V: crate::state::Value>(make: &dyn Fn(KeySpace) -> B) -> Three<B, V> {
     let mut backend = make(space());
     let value = backend.value(ValueDeclaration { name: name("value") }).expect("a new name");
     let map = backend.map(MapDeclaration { name: name("map"), copies: false }).expect("a new name");
