@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// What a process with two workers may take beside the budget of its state: itself, the windows of its channels, iterators and
 /// compactions, segments on their way to the storage, blocks of a restore.
-pub(crate) const OVERHEAD_MIB: f64 = 64.0;
+pub(crate) const OVERHEAD_MIB: f64 = 80.0;
 const MIB: f64 = 1_048_576.0;
 /// Bytes of a key and its value, before any encoding.
 const ENTRY: u64 = 40;
