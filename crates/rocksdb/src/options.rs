@@ -5,7 +5,7 @@ use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, 
 /// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksOptions {
-    /// Bytes for block cache and memtables of all workers of the process together (256 MiB). Memtables get at most half of it.
+    /// Bytes for block cache and memtables of all workers of the process together (256 MiB). Memtables get a quarter of it.
     /// Indexes and filters are in the cache too. Iterators and compactions take some more, about 10 MiB a worker.
     pub memory: usize,
     /// Bits per key of the Bloom filters (10): the chance of a read in vain is 1 % with 10, 0.1 % with 15.
@@ -24,7 +24,9 @@ impl Default for RocksOptions {
 
 /// A budget below this cannot work: each memtable takes one arena block at least.
 const LEAST_MEMORY: usize = 8 << 20;
+/// Larger ones are slower to search than what they save in compactions.
 const LARGEST_MEMTABLE: usize = 8 << 20;
+const MEMTABLES_PART: usize = 4;
 
 /// What the databases of a process share.
 pub(crate) struct Budget {
@@ -36,9 +38,10 @@ pub(crate) struct Budget {
 impl Budget {
     pub(crate) fn new(options: RocksOptions) -> Budget {
         let memory = options.memory.max(LEAST_MEMORY);
-        let cache = Cache::new_lru_cache(memory);
-        // What memtables take is charged to the cache, so together they stay within the budget.
-        let memtables = WriteBufferManager::new_write_buffer_manager_with_cache(memory / 2, false, cache.clone());
+        // Each has its own part. If memtables were charged to the cache, what blocks leave behind would be too scattered for them to
+        // take over, and the process would have room for both.
+        let memtables = WriteBufferManager::new_write_buffer_manager(memory / MEMTABLES_PART, false);
+        let cache = Cache::new_lru_cache(memory - memory / MEMTABLES_PART);
         Budget { cache, memtables, options: RocksOptions { memory, ..options } }
     }
 
