@@ -23,7 +23,7 @@ pub async fn reading<T>(
     command: &str,
     work: impl AsyncFnOnce(&Checkpoint) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let (_, storage) = find_storage(which.directory, which.job)?;
+    let (_, storage) = find_storage(which.directory, which.job).await?;
     let holder = format!("flott {command}, process {}", std::process::id());
     let id = which.id.map(CheckpointId);
     let (hold, entry) = Hold::take(&storage, which.directory, id, &holder).await?;

@@ -299,7 +299,7 @@ impl Job {
         }
         let frozen = self.freeze()?;
         let opening = opening(self, &frozen, &settings)?;
-        for warning in opening.warnings.iter().chain(&flags::mistyped_variables::<NoArguments>()) {
+        for warning in opening.warnings.iter().chain(&flags::mistyped_variables(&flags::command::<()>(self.name()))) {
             tracing::warn!(target: "flott", job = self.name(), "{warning}");
         }
         run::start(frozen, &settings, Box::new(run::Quiet(self.name().to_owned())))

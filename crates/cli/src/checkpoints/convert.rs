@@ -41,7 +41,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let (path, id, converted) = block_on(async {
         let mut begun = None;
         let result = reading(which, "checkpoints convert", async |checkpoint: &Checkpoint| {
-            let (path, to) = create_savepoint_storage(target)?;
+            let (path, to) = create_savepoint_storage(target).await?;
             let (to, _) = begun.insert((to, checkpoint.entry().attempt));
             let mut meter = Meter::new("convert", checkpoint.states()?.iter().map(|info| info.bytes).sum());
             let converted = convert(checkpoint, to, None, &mut |bytes| meter.add(bytes)).await?;

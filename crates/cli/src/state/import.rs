@@ -75,7 +75,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let result = reading(which, "state import", async |checkpoint: &Checkpoint| {
             let info = one_state(options, checkpoint)?;
             let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info)?;
-            let (path, to) = create_savepoint_storage(&options.to)?;
+            let (path, to) = create_savepoint_storage(&options.to).await?;
             let (to, _) = begun.insert((to, checkpoint.entry().attempt));
             let of_template: u64 = checkpoint.states()?.iter().map(|info| info.bytes).sum();
             let mut meter = Meter::new("import", of_template + file.weights().iter().sum::<u64>());

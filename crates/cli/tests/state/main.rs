@@ -3,7 +3,7 @@
 mod refused;
 
 use flott::prelude::*;
-use flott_checkpoint::{CheckpointId, InUse};
+use flott_checkpoint::{CheckpointId, InUse, LiteSet};
 use flott_runtime::collector::{Collected, Collector};
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, open_storage};
@@ -365,7 +365,7 @@ fn exports_beside_a_collector_in_a_loop_are_whole_and_leave_no_pin() {
             while !over.load(Ordering::Relaxed) {
                 (0..50).for_each(|_| job.change(&mut random, 40));
                 base = Some(job.checkpoint(base.filter(|id| id.0 % 5 != 0)).await);
-                let (attempt, newest, pins) = (job.job.attempt, base, BTreeSet::new());
+                let (attempt, newest, pins) = (job.job.attempt, base, LiteSet::new());
                 let in_use = InUse { attempt, newest, restored_from: None, pending: None, pins, retained: 1 };
                 collect(&job.job.storage.clone(), &mut collector, in_use).await;
             }

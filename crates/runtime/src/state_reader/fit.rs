@@ -5,8 +5,8 @@
 
 use super::Datum;
 use crate::key::{KeyError, Shape, encode_key, key_group};
-use serde::ser::{self, Serialize, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
 use litemap::LiteMap;
+use serde::ser::{self, Serialize, SerializeSeq, SerializeStruct, SerializeTuple, Serializer};
 use std::collections::BTreeMap;
 use std::fmt;
 use xxhash_rust::xxh3::xxh3_64_with_seed;

@@ -58,7 +58,9 @@ impl StateShape {
         let (field, value) = match (kind, value) {
             (StateKind::Map | StateKind::Broadcast, Shape::Map(inner)) => *inner,
             (StateKind::List | StateKind::SplitList, Shape::Sequence(inner)) => (Shape::Unknown, *inner),
-            (StateKind::Map | StateKind::Broadcast | StateKind::List | StateKind::SplitList, _) => (Shape::Unknown, Shape::Unknown),
+            (StateKind::Map | StateKind::Broadcast | StateKind::List | StateKind::SplitList, _) => {
+                (Shape::Unknown, Shape::Unknown)
+            }
             (StateKind::Value | StateKind::Timers, value) => (Shape::Unknown, value),
         };
         Some(StateShape { kind, word, key, field, value, varies, seen: all })

@@ -190,8 +190,7 @@ impl Window {
     pub(crate) fn overlay(&mut self, over: &Merged) {
         let mut list: Option<(u16, &[u8])> = None;
         for entry in over.entries() {
-            if self.kind.is_list() && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key))
-            {
+            if self.kind.is_list() && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key)) {
                 self.delete(entry.group, entry.key, Below::Nothing);
             }
             self.put(entry.group, entry.key, entry.below, entry.value, 0);
