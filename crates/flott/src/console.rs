@@ -4,7 +4,6 @@
 
 mod json;
 mod progress;
-mod status_line;
 #[cfg(test)]
 mod tests;
 
@@ -16,10 +15,10 @@ use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::JobEvent;
 use flott_runtime::time::Time;
 use flott_runtime::whereabouts::Whereabouts;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use progress::Progress;
-use status_line::StatusLine;
 use std::cell::Cell;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 /// What the start says about a job.
@@ -48,25 +47,31 @@ pub(crate) struct Console {
     /// What was last said to be promised.
     promised: Option<Guarantee>,
     /// Only on a terminal.
-    status_line: Option<StatusLine>,
+    bar: Option<ProgressBar>,
 }
 
 impl Console {
     pub(crate) fn new(opening: Opening, settings: &Settings) -> Console {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.set_style(ProgressStyle::default_spinner());
+            bar
+        });
         Console {
             opening,
             json: settings.json.unwrap_or(false),
             is_deaf: Cell::new(false),
             progress: Progress::default(),
             promised: None,
-            status_line: StatusLine::on_stderr(),
+            bar,
         }
     }
 
     /// A line of the log.
     fn log(&self, line: &str) {
-        match &self.status_line {
-            Some(status) => status.log(line),
+        match &self.bar {
+            // The bar would overwrite what is printed beside it.
+            Some(bar) => bar.suspend(|| write_log(line)),
             None => write_log(line),
         }
     }
@@ -95,9 +100,12 @@ impl Console {
     }
 
     fn show_progress(&mut self, now: Time, status: &Status) {
-        if let Some(line) = self.progress.line(now, status, self.status_line.is_some()) {
-            match &mut self.status_line {
-                Some(status) => status.show(line),
+        if let Some(line) = self.progress.line(now, status, self.bar.is_some()) {
+            match &self.bar {
+                Some(bar) => {
+                    bar.set_message(line);
+                    bar.tick();
+                }
                 None => write_log(&line),
             }
         }
@@ -144,8 +152,8 @@ impl Listen for Console {
     }
 
     fn on_end(&mut self, result: &Result<Report>) {
-        if let Some(status) = self.status_line.take() {
-            status.clear();
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
         }
         self.emit(&json::end(result));
         match result {
