@@ -22,6 +22,8 @@ const LINES: u64 = 900;
 const BROKEN: u64 = 45;
 /// Users of each file.
 const USERS: u64 = 20;
+/// The visits of one user are so many lines apart.
+const RARELY: u64 = 150;
 /// So many lines a second.
 const SLOW: u64 = 1_500;
 /// As in the job.
@@ -39,7 +41,8 @@ fn visits() -> impl Iterator<Item = Visit> {
     let numbers = (0..FILES).flat_map(|file| (0..LINES).map(move |line| (file, line)));
     numbers.filter(|(_, line)| line % BROKEN != BROKEN - 1).map(|(file, line)| Visit {
         file,
-        user: file * 100 + line * line % USERS,
+        // One user comes so rarely that nothing of it is remembered: so many lines last longer than a value lives.
+        user: file * 100 + if line % RARELY == 0 { USERS } else { line * line % USERS },
         // One page has a third of all visits.
         page: if line % 3 == 0 { 1 } else { line % 17 },
         number: file * LINES + line,
@@ -205,6 +208,6 @@ fn everything_killed_with_records_in_flight_loses_and_doubles_nothing() {
     for point in ["AfterLogSlot", "BetweenCommits", "BeforeAck", "DuringRestore", "AfterManifest"] {
         slow().crash_at(point).start().must_crash();
     }
-    job(&site, "2").start().must_end_with(0);
+    slow().start().must_end_with(0);
     must_be_whole(&site);
 }
