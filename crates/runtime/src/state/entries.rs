@@ -243,6 +243,11 @@ impl<'a> EntryReader<'a> {
         Ok((bytes.expect("a reader only goes on"), value))
     }
 
+    /// Each entry is of its type, but this one cannot follow the others.
+    pub(crate) fn damaged(&self, what: &str) -> StateError {
+        StateError::Damaged(self.name.clone(), self.group, what.to_owned())
+    }
+
     pub(crate) fn decode(&self, what: &str) -> StateError {
         StateError::Decode(self.name.clone(), self.group, what.to_owned())
     }

@@ -33,6 +33,8 @@ pub enum StateError {
     Encode(StateName, String),
     /// A stored key or value makes no sense.
     Decode(StateName, KeyGroup, String),
+    /// Stored entries do not follow from each other, whatever their types.
+    Damaged(StateName, KeyGroup, String),
     /// A stored key or value does not fit the type that the job declares.
     Misfit(Box<Misfit>),
     /// The key type differs from the one in the checkpoint.
@@ -76,6 +78,9 @@ impl fmt::Display for StateError {
             Self::Encode(name, error) => write!(f, "state {name}: an entry cannot be serialized: {error}"),
             Self::Decode(name, group, error) => {
                 write!(f, "state {name}, key group {group}: a stored entry cannot be decoded: {error}")
+            }
+            Self::Damaged(name, group, error) => {
+                write!(f, "state {name}, key group {group}: the stored entries are damaged: {error}")
             }
             Self::Misfit(misfit) => {
                 let Misfit { name, group, key, stored, declared, cause } = &**misfit;

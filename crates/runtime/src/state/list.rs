@@ -153,7 +153,7 @@ impl<K: Key, V: Value> KeyedTable for ListTable<K, V> {
         let item: V = reader.value()?;
         let length = self.items(hash, &key).len();
         if position > length {
-            return Err(reader.decode(&format!("element {position} of a list of {length}")));
+            return Err(reader.damaged(&format!("element {position} of a list of {length}")));
         }
         if position == length {
             self.append(hash, key, item);

@@ -45,7 +45,7 @@ impl<K, V: Value> Foreign<K, V> {
         let (position, item): (usize, V) = (reader.value()?, reader.value()?);
         let dealt = self.writers.entry(writer).or_insert_with(|| Dealt { length: 0, items: Vec::new() });
         if position > dealt.length {
-            return Err(reader.decode(&format!("element {position} of a list of {}", dealt.length)));
+            return Err(reader.damaged(&format!("element {position} of a list of {}", dealt.length)));
         }
         if position == dealt.length {
             dealt.length += 1;

@@ -6,6 +6,8 @@
 
 mod in_flight;
 mod rescale;
+#[cfg(test)]
+mod tests;
 
 use super::unreadable;
 use crate::attempt::{Attempt, Restore, RestoredManifest};
@@ -401,12 +403,13 @@ fn kind_of(table: &SharedTable) -> StateKind {
     table.borrow().declaration().kind
 }
 
-/// A whole checkpoint of other types is no damage.
+/// A whole checkpoint of other types is no damage; and what a worker's own store fails at says nothing about the checkpoint.
 fn unrestored(path: &str, error: &StateError) -> Error {
     match error {
         StateError::Misfit(_) | StateError::KeyShape { .. } | StateError::OtherKind { .. } => {
             Error::misfit(error.to_string()).hint(OTHER_TYPES)
         }
+        StateError::Backend(..) => Error::failed(error.to_string()),
         _ => unreadable(path, &error.to_string()),
     }
 }

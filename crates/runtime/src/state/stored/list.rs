@@ -209,7 +209,7 @@ impl<K: Key, V: Value> KeyedTable for ListTable<K, V> {
         let old = self.rows.get(&entry)?;
         let length = old.as_ref().map_or(0, |row| Lengths::decode(&row.content).now());
         if position > length {
-            return Err(reader.decode(&format!("element {position} of a list of {length}")));
+            return Err(reader.damaged(&format!("element {position} of a list of {length}")));
         }
         if position == length {
             self.push(&entry, old.as_ref(), element.to_vec())?;
