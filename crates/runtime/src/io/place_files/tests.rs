@@ -124,6 +124,20 @@ fn paths_of_this_machine_are_its_files() {
     assert_eq!(std::fs::read(&path).expect("there"), b"x");
 }
 
+#[test]
+fn where_copies_are_late_no_sink_opens_and_nothing_is_published() {
+    for root in ["az://b", "azure://b"] {
+        let files = PlaceFiles::with_bucket(root, StorageServer::in_memory());
+        let error = files.create_dir_all(Path::new(&format!("{root}/out"))).expect_err("no place for a sink");
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied, "the sink refuses");
+        assert!(error.to_string().contains("write to s3://"), "{error}");
+        let [pending, committed] = [".a", "a"].map(|name| format!("{root}/out/{name}"));
+        put(&files, &pending, "a");
+        assert_eq!(kind(files.link(Path::new(&pending), Path::new(&committed))), ErrorKind::PermissionDenied);
+        assert_eq!(get(&files, &pending), "a", "it can be read");
+    }
+}
+
 #[cfg(not(feature = "s3"))]
 #[test]
 fn without_the_feature_a_bucket_is_refused_and_no_directory_of_that_name_is_made() {
