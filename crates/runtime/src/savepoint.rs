@@ -9,7 +9,7 @@ use crate::control::BlobRef;
 use crate::envelope::{from_hex, hex};
 use crate::error::{Error, Result};
 use crate::io::entropy::random_u64;
-use crate::io::storage::StorageServer;
+use crate::io::storage::{RetryOptions, StorageServer};
 use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
 use crate::manifest::{BaseEntry, Manifest};
@@ -45,13 +45,8 @@ pub async fn claim(to: &impl Serve) -> Result<()> {
     // Whose claim it is must be told when the answer to the create is lost.
     let text = format!("this savepoint is being written, or was left unfinished\n{:016x}\n", random_u64()?);
     let bytes = Bytes::from(text);
-    match to.serve(StorageRequest::Create { path: layout::UNFINISHED.to_owned(), bytes: bytes.clone() }).await {
+    match settle(to, layout::UNFINISHED, &bytes).await? {
         StorageReply::Created => Ok(()),
-        StorageReply::Exists | StorageReply::Unknown(_)
-            if read(to, layout::UNFINISHED).await?.as_ref() == Some(&bytes) =>
-        {
-            Ok(())
-        }
         StorageReply::Exists => Err(Error::refused("another savepoint is being written to the same directory")),
         other => Err(Error::refused(format!("no savepoint can be written: {}", why(other)))),
     }
@@ -303,11 +298,29 @@ async fn read_blob<F: Serve, T: Serve>(from: &F, to: Option<&T>, path: &str, blo
 
 /// Nobody else writes here: what exists is what an unknown outcome wrote.
 pub(crate) async fn create(to: &impl Serve, path: &str, bytes: Bytes) -> Result<()> {
-    let reply = to.serve(StorageRequest::Create { path: path.to_owned(), bytes: bytes.clone() }).await;
-    match reply {
+    match settle(to, path, &bytes).await? {
         StorageReply::Created => Ok(()),
-        StorageReply::Exists | StorageReply::Unknown(_) if read(to, path).await?.as_ref() == Some(&bytes) => Ok(()),
         other => Err(Error::failed(why(other))),
+    }
+}
+
+/// Creates, and repeats the same create while its outcome is open (L8): the bytes are nobody else's, so what is there tells.
+async fn settle(to: &impl Serve, path: &str, bytes: &Bytes) -> Result<StorageReply> {
+    let retry = RetryOptions::default();
+    let mut tries = 1;
+    loop {
+        let reply = to.serve(StorageRequest::Create { path: path.to_owned(), bytes: bytes.clone() }).await;
+        if !matches!(reply, StorageReply::Exists | StorageReply::Unknown(_)) {
+            return Ok(reply);
+        }
+        match read(to, path).await {
+            Ok(Some(there)) if there == *bytes => return Ok(StorageReply::Created),
+            Ok(Some(_)) => return Ok(StorageReply::Exists),
+            Ok(None) if tries >= retry.tries => return Ok(reply),
+            Err(error) if tries >= retry.tries => return Err(error),
+            Ok(None) | Err(_) => retry.pause(tries).await,
+        }
+        tries += 1;
     }
 }
 

@@ -145,3 +145,26 @@ async fn wherever_writing_fails_there_is_either_no_savepoint_or_a_whole_one() {
     }
     assert!(whole > 5 && whole < 20, "{whole}");
 }
+
+/// The first creates have an outcome that nobody knows; none of them was done.
+struct Busy(StorageServer, AtomicUsize);
+
+impl Serve for Busy {
+    async fn serve(&self, request: StorageRequest) -> StorageReply {
+        let is_create = matches!(request, StorageRequest::Create { .. });
+        if is_create && self.1.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return StorageReply::Unknown("503".to_owned());
+        }
+        self.0.serve(request).await
+    }
+}
+
+#[tokio::test]
+async fn a_create_of_unknown_outcome_is_repeated_and_not_for_ever() {
+    for (failures, is_well) in [(1, true), (99, false)] {
+        let shelf = Busy(StorageServer::in_memory(), AtomicUsize::new(failures));
+        assert_eq!(claim(&shelf).await.is_ok(), is_well, "{failures}");
+        shelf.1.store(failures, Ordering::SeqCst);
+        assert_eq!(create(&shelf, "manifests/1-1.json", Bytes::from_static(b"x")).await.is_ok(), is_well, "{failures}");
+    }
+}

@@ -74,7 +74,7 @@ impl RetryOptions {
     }
 
     /// The pause after so many failures.
-    pub(super) async fn pause(&self, failures: u32) {
+    pub(crate) async fn pause(&self, failures: u32) {
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1));
         tokio::time::sleep(self.first_pause.saturating_mul(doubled).min(self.longest_pause)).await;
     }
