@@ -186,10 +186,15 @@ impl Window {
         Some(rest)
     }
 
-    /// Puts entries over what is there: each over the one of its place, and lists over the lists of their keys.
+    /// Puts entries over what is there: each over the one of its place, and lists over the lists of their keys. Elements of a
+    /// split list come behind those that are there.
     pub(crate) fn overlay(&mut self, over: &Merged) {
         let mut list: Option<(u16, &[u8])> = None;
         for entry in over.entries() {
+            if self.kind == StateKind::SplitList {
+                self.append(entry.group, entry.key, entry.value, 0);
+                continue;
+            }
             if self.kind.is_list() && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key)) {
                 self.delete(entry.group, entry.key, Below::Nothing);
             }
