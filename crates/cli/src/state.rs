@@ -298,7 +298,8 @@ fn export(options: &Export) -> Result<ExitCode, Failure> {
 fn export_to(options: &Export, out: &mut impl Write) -> Result<u64, Failure> {
     let selected = &options.selected;
     block_on(reading(selected.which(), "state export", async |checkpoint: &Checkpoint| {
-        let states = if options.key.is_some() { selected.keyed_states(checkpoint)? } else { selected.states(checkpoint)? };
+        let states =
+            if options.key.is_some() { selected.keyed_states(checkpoint)? } else { selected.states(checkpoint)? };
         let one = match (options.format, states.as_slice()) {
             (Format::Csv, [] | [_, _, ..]) => {
                 let what = format!("CSV has the columns of one state: name it, of {}", names(&states));

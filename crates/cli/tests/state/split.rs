@@ -15,21 +15,26 @@ fn gathering(place: &Path, name: &str, (workers, first): (u16, u64), rate: Optio
     if let Some(rate) = rate {
         numbers = numbers.throttle(rate);
     }
-    let on_record = |mut waiting: ListRef<'_, u64, u64>, n, _: &mut Out<'_, (), Vec<u64>>| {
-        waiting.push(n);
-        Ok(())
-    };
-    let gathered = numbers.process_with_list("gather", SplitList::<u64>::named("waiting"), on_record, |waiting, out| {
-        out.emit(waiting.to_vec());
-        Ok(())
-    });
+    let gathered = numbers.process_with_list(
+        "gather",
+        SplitList::<u64>::named("waiting"),
+        |mut waiting, n, _| {
+            waiting.push(n);
+            Ok(())
+        },
+        |waiting, out| {
+            out.emit(waiting.to_vec());
+            Ok(())
+        },
+    );
     gathered.sink("out", out.clone());
     (job, out)
 }
 
 /// Stops such a job in the middle of its input, with a savepoint.
 fn savepoint(place: &Path, name: &str, (workers, first): (u16, u64)) -> String {
-    let ((job, _), taken) = (gathering(place, name, (workers, first), Some(1_000)), text(place.join(name).join("taken")));
+    let ((job, _), taken) =
+        (gathering(place, name, (workers, first), Some(1_000)), text(place.join(name).join("taken")));
     let running = job.spawn().expect("it starts");
     while running.status().records_in < 300 {
         std::thread::yield_now();

@@ -119,7 +119,9 @@ impl<T: KeyedTable> Table for T {
                 // Under any other key the job would never have seen it.
                 let stored: u64 = reader.value()?;
                 if of_writer.is_none_or(|(_, key)| key != stored) {
-                    return Err(reader.decode(&format!("an entry of worker {writer} under {stored}, which is not its own key")));
+                    return Err(
+                        reader.decode(&format!("an entry of worker {writer} under {stored}, which is not its own key"))
+                    );
                 }
                 let key = (&own as &dyn Any).downcast_ref::<T::User>().cloned();
                 let key = key.ok_or_else(|| reader.decode("an entry of a worker under a key that is no number"))?;
