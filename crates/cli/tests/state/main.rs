@@ -1,5 +1,7 @@
 //! Runs the built `flott state …` on what real jobs and the heap backend leave behind.
 
+#[cfg(unix)]
+mod interrupted;
 mod refused;
 mod split;
 

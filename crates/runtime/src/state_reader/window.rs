@@ -224,6 +224,20 @@ impl Window {
         pairs.filter(|(a, b)| same(a, b)).map(|(a, b)| (a.line, b.line)).min_by_key(|(_, second)| *second)
     }
 
+    /// The first line without a position of a list that has others with one, or the other way round; for a file, in which
+    /// nobody could say which element comes before which.
+    #[must_use]
+    pub fn mixed(&self) -> Option<(u64, u64)> {
+        if !self.kind.is_list() {
+            return None;
+        }
+        let mut rows = self.rows.clone();
+        rows.sort_by(|a, b| self.order(a, b));
+        let pairs = rows.iter().zip(rows.iter().skip(1));
+        let differ = |a: &Row, b: &Row| self.same_entry(a, b) && (a.number == APPENDED) != (b.number == APPENDED);
+        pairs.filter(|(a, b)| differ(a, b)).map(|(a, b)| (a.line, b.line)).min_by_key(|(_, second)| *second)
+    }
+
     fn order(&self, a: &Row, b: &Row) -> Ordering {
         let keys = || a.group.cmp(&b.group).then_with(|| self.key(a).cmp(self.key(b)));
         match self.kind {

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tokio::sync::oneshot;
 
 /// A file whose lines are all right.
 pub(super) struct Imported {
@@ -34,8 +35,8 @@ pub(super) struct Imported {
 type Found = Vec<(Part, Datum)>;
 
 impl Imported {
-    /// Reads the file through.
-    pub(super) fn check(
+    /// Reads the file through, on a thread of its own: a signal is seen meanwhile, and ends the wait.
+    pub(super) async fn check(
         path: &Path,
         format: Format,
         merge: bool,
@@ -64,8 +65,13 @@ impl Imported {
             rows: 0,
             spill: Spill::new(manifest.key_groups),
         };
-        file.read_through()?;
-        Ok(file)
+        let (tell, told) = oneshot::channel();
+        std::thread::spawn(move || {
+            let read = file.read_through();
+            // Nobody listens any more if the command was interrupted.
+            let _ = tell.send(read.map(|()| file));
+        });
+        told.await.map_err(|_| Error::failed(format!("{} was not read to its end", path.display())))?
     }
 
     /// How many entries the file has.
@@ -302,6 +308,10 @@ impl Incoming for Imported {
             window.put(*group, key, below, value, *line);
         });
         read.map_err(|error| self.spilled(&error))?;
+        if let Some((first, second)) = window.mixed() {
+            let what = format!("of line {first} and this one, which are of the same list, only one has a position");
+            return Err(self.wrong(second, "position", &what));
+        }
         match window.doubled() {
             Some((first, second)) => Err(self.wrong(second, "", &format!("line {first} has the same entry"))),
             None => Ok(window),
