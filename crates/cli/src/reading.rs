@@ -107,6 +107,10 @@ async fn until<T>(
 }
 
 /// Listens from now on. The first signal is told; the second ends the process, whatever it is doing.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a command has no host, and this thread must hear signals whatever the others do"
+)]
 fn signals() -> oneshot::Receiver<()> {
     let (tell, told) = oneshot::channel();
     let (ready, is_ready) = mpsc::channel::<()>();

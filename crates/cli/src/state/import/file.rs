@@ -36,6 +36,10 @@ type Found = Vec<(Part, Datum)>;
 
 impl Imported {
     /// Reads the file through, on a thread of its own: a signal is seen meanwhile, and ends the wait.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command has no host, and must not wait for this thread when it ends"
+    )]
     pub(super) async fn check(
         path: &Path,
         format: Format,
