@@ -53,7 +53,7 @@ pub enum Command {
 /// Which job.
 #[derive(Args)]
 pub struct Place {
-    /// The checkpoint directory (path or file:// URL), or a job's directory in it.
+    /// The checkpoint directory (path or URL, also of an object store), or a job's directory in it.
     directory: String,
     /// The job, if the directory holds several.
     job: Option<String>,

@@ -100,6 +100,14 @@ impl Selected {
     fn states(&self, checkpoint: &Checkpoint) -> Result<Vec<StateInfo>, Error> {
         chosen(checkpoint, self.operator.as_deref(), self.state.as_deref())
     }
+
+    /// Of them those in which a key is looked for. What a worker has for itself lies under a key that is none of the job's: it is
+    /// meant only if it is named.
+    fn keyed_states(&self, checkpoint: &Checkpoint) -> Result<Vec<StateInfo>, Error> {
+        let mut states = self.states(checkpoint)?;
+        states.retain(|info| self.state.is_some() || columns::is_keyed(info.shape.kind));
+        Ok(states)
+    }
 }
 
 /// The states of this name; those that there are, in the message, if there is none.
@@ -232,7 +240,7 @@ fn count(selected: &Selected) -> Result<ExitCode, Failure> {
 fn get(selected: &Selected, key: &str) -> Result<ExitCode, Failure> {
     let mut out = io::stdout().lock();
     let found = block_on(reading(selected.which(), "state get", async |checkpoint: &Checkpoint| {
-        let states = selected.states(checkpoint)?;
+        let states = selected.keyed_states(checkpoint)?;
         let mut meter = Meter::new("get", 0);
         let mut found = 0u64;
         let mut table = Table::new(&["STATE", "", "VALUE"]);
@@ -290,7 +298,8 @@ fn export(options: &Export) -> Result<ExitCode, Failure> {
 fn export_to(options: &Export, out: &mut impl Write) -> Result<u64, Failure> {
     let selected = &options.selected;
     block_on(reading(selected.which(), "state export", async |checkpoint: &Checkpoint| {
-        let states = selected.states(checkpoint)?;
+        let states =
+            if options.key.is_some() { selected.keyed_states(checkpoint)? } else { selected.states(checkpoint)? };
         let one = match (options.format, states.as_slice()) {
             (Format::Csv, [] | [_, _, ..]) => {
                 let what = format!("CSV has the columns of one state: name it, of {}", names(&states));

@@ -54,7 +54,8 @@ pub struct Converted {
     pub bytes: u64,
 }
 
-/// Writes a checkpoint into an empty directory, as a savepoint. If that fails, what it wrote is removed again.
+/// Writes a checkpoint into an empty directory, as a savepoint. If that fails, what it wrote is removed again. `claimed` becomes
+/// true when the directory is its own: whoever drops this before its end [abandons](abandon) then, and only then.
 /// `progress` is told the bytes that were read, those of `incoming` too.
 ///
 /// # Errors
@@ -63,11 +64,14 @@ pub async fn convert<'a>(
     from: &'a Checkpoint,
     to: &'a StorageServer,
     incoming: Option<&'a mut dyn Incoming>,
+    claimed: &mut bool,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Converted> {
     savepoint::claim(to).await?;
     match to.serve(StorageRequest::List { prefix: String::new() }).await {
-        StorageReply::Listed(objects) if objects.iter().all(|(path, _)| path == layout::UNFINISHED) => {}
+        StorageReply::Listed(objects) if objects.iter().all(|(path, _)| path == layout::UNFINISHED) => {
+            *claimed = true;
+        }
         other => {
             savepoint::unclaim(to).await;
             let why = match other {
@@ -89,7 +93,9 @@ pub async fn abandon(to: &StorageServer, attempt: AttemptId) {
     // The segment that was being written is in no listing.
     to.forget(attempt).await;
     let listed = to.serve(StorageRequest::List { prefix: String::new() }).await;
-    if let StorageReply::Listed(objects) = listed {
+    if let StorageReply::Listed(mut objects) = listed {
+        // First what says that all of it is there.
+        objects.sort_by_key(|(path, _)| path != layout::SAVEPOINT);
         for (path, _) in objects.into_iter().filter(|(path, _)| path != layout::UNFINISHED) {
             let _ = to.serve(StorageRequest::Delete { path }).await;
         }

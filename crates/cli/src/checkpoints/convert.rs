@@ -42,13 +42,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let mut begun = None;
         let result = reading(which, "checkpoints convert", async |checkpoint: &Checkpoint| {
             let (path, to) = create_savepoint_storage(target).await?;
-            let (to, _) = begun.insert((to, checkpoint.entry().attempt));
+            let (to, _, claimed) = begun.insert((to, checkpoint.entry().attempt, false));
             let mut meter = Meter::new("convert", checkpoint.states()?.iter().map(|info| info.bytes).sum());
-            let converted = convert(checkpoint, to, None, &mut |bytes| meter.add(bytes)).await?;
+            let converted = convert(checkpoint, to, None, claimed, &mut |bytes| meter.add(bytes)).await?;
             Ok((path, checkpoint.entry().id, converted))
         })
         .await;
-        if let (Err(Failure::Interrupted), Some((to, attempt))) = (&result, &begun) {
+        if let (Err(Failure::Interrupted), Some((to, attempt, true))) = (&result, &begun) {
             abandon(to, *attempt).await;
         }
         result

@@ -3,7 +3,7 @@
 use crate::json::{self, Shown};
 use crate::output::{Failure, Table, bytes, json_line};
 use crate::progress::Meter;
-use crate::reading::{Which, reading};
+use crate::reading::{Which, reading_both};
 use clap::Args;
 use flott_runtime::Error;
 use flott_runtime::io::runtime::block_on;
@@ -75,11 +75,8 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         second.directory = first.directory;
     }
     let mut out = io::stdout().lock();
-    block_on(reading(first, "checkpoints diff", async |before: &Checkpoint| {
-        reading(second.clone(), "checkpoints diff", async |after: &Checkpoint| {
-            compare(options, before, after, &mut out).await
-        })
-        .await
+    block_on(reading_both((first, second), "checkpoints diff", async |before: &Checkpoint, after: &Checkpoint| {
+        compare(options, before, after, &mut out).await
     }))??;
     out.flush()?;
     Ok(ExitCode::SUCCESS)
@@ -105,6 +102,8 @@ async fn compare(
     let mut meter = Meter::new("diff", old.iter().chain(&new).map(|info| info.bytes).sum());
     let mut table = Table::new(&["OPERATOR", "STATE", "BEFORE>", "AFTER>", "ADDED>", "REMOVED>", "CHANGED>", "BYTES>"]);
     for name in names {
+        // A signal is seen here, however fast the storage answers.
+        tokio::task::yield_now().await;
         let info = |states: &[StateInfo]| states.iter().find(|info| info.name == *name).cloned();
         let (one, other) = (info(&old), info(&new));
         let mut told: io::Result<()> = Ok(());

@@ -53,18 +53,24 @@ impl Column {
 #[derive(Clone, Debug)]
 pub(super) struct Columns(pub(super) Vec<Column>);
 
+/// Whether the key of an entry is one of the job's. That of a broadcast map or a split list only says which worker has it.
+pub(super) fn is_keyed(kind: StateKind) -> bool {
+    !matches!(kind, StateKind::Broadcast | StateKind::SplitList)
+}
+
 /// The parts of an entry and their shapes, in the order of the columns.
 pub(super) fn parts(shape: &StateShape) -> Vec<(Part, Shape)> {
     let value = || (Part::Value, if shape.varies { Shape::Any } else { shape.value.clone() });
     let mut parts = Vec::new();
-    // The key of a broadcast map only says whose copy it is.
-    if shape.kind != StateKind::Broadcast {
+    if is_keyed(shape.kind) {
         parts.push((Part::Key, shape.key.clone()));
     }
     match shape.kind {
         StateKind::Value => parts.push(value()),
         StateKind::Timers => parts.push((Part::Time, Shape::Leaf("i64"))),
-        StateKind::List | StateKind::SplitList => parts.extend([(Part::Position, Shape::Leaf("u64")), value()]),
+        // Who has an element, and where, changes with the number of workers.
+        StateKind::SplitList => parts.push(value()),
+        StateKind::List => parts.extend([(Part::Position, Shape::Leaf("u64")), value()]),
         StateKind::Map | StateKind::Broadcast => parts.extend([(Part::MapKey, shape.field.clone()), value()]),
     }
     parts

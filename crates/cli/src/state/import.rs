@@ -74,17 +74,17 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
         let mut begun = None;
         let result = reading(which, "state import", async |checkpoint: &Checkpoint| {
             let info = one_state(options, checkpoint)?;
-            let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info)?;
+            let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info).await?;
             let (path, to) = create_savepoint_storage(&options.to).await?;
-            let (to, _) = begun.insert((to, checkpoint.entry().attempt));
+            let (to, _, claimed) = begun.insert((to, checkpoint.entry().attempt, false));
             let of_template: u64 = checkpoint.states()?.iter().map(|info| info.bytes).sum();
             let mut meter = Meter::new("import", of_template + file.weights().iter().sum::<u64>());
             let incoming: &mut dyn Incoming = &mut file;
-            let converted = convert(checkpoint, to, Some(incoming), &mut |bytes| meter.add(bytes)).await?;
+            let converted = convert(checkpoint, to, Some(incoming), claimed, &mut |bytes| meter.add(bytes)).await?;
             Ok((path, info, file.entries(), converted))
         })
         .await;
-        if let (Err(Failure::Interrupted), Some((to, attempt))) = (&result, &begun) {
+        if let (Err(Failure::Interrupted), Some((to, attempt, true))) = (&result, &begun) {
             abandon(to, *attempt).await;
         }
         result

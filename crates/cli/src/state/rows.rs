@@ -1,10 +1,9 @@
 //! Entries as lines: JSON objects, or CSV with a column for each field.
 
-use super::columns::Columns;
+use super::columns::{Columns, is_keyed};
 use crate::json::{self, Shown};
 use crate::output::{Failure, json_line};
 use flott_runtime::Error;
-use flott_runtime::segment::StateKind;
 use flott_runtime::state_reader::{Below, Datum, Entry, StateInfo};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -36,10 +35,12 @@ pub(crate) fn json(out: &mut impl Write, info: &StateInfo, entry: &Entry<'_>) ->
             operator: &info.name.operator,
             state: &info.name.state,
             group: entry.group,
-            // That of a broadcast map only says whose copy it is.
-            key: Some(Shown(&read.key)).filter(|_| info.shape.kind != StateKind::Broadcast),
+            key: Some(Shown(&read.key)).filter(|_| is_keyed(info.shape.kind)),
             map_key: read.field.as_ref().map(Shown),
-            position: if let Below::Position(position) = entry.below { Some(position) } else { None },
+            position: match entry.below {
+                Below::Position(position) if is_keyed(info.shape.kind) => Some(position),
+                _ => None,
+            },
             time_ms: if let Below::Time(time) = entry.below { Some(time) } else { None },
             value: read.value.as_ref().map(Shown),
         },

@@ -1,6 +1,9 @@
 //! Runs the built `flott state …` on what real jobs and the heap backend leave behind.
 
+#[cfg(unix)]
+mod interrupted;
 mod refused;
+mod split;
 
 use flott::prelude::*;
 use flott_checkpoint::{CheckpointId, InUse, LiteSet};

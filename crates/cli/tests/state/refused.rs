@@ -3,7 +3,7 @@
 use super::*;
 
 /// State, format, content of the file, and what must be in the message; of one that can be imported, `new`.
-const CASES: [(&str, &str, &str, &str); 13] = [
+const CASES: [(&str, &str, &str, &str); 14] = [
     (
         "tallies",
         "csv",
@@ -50,6 +50,12 @@ const CASES: [(&str, &str, &str, &str); 13] = [
         "line 2: line 1 has the same entry",
     ),
     ("lines", "jsonl", "{\"key\":1,\"position\":1,\"value\":\"x\"}\n", "line 1: element 1 of a list of 0"),
+    (
+        "lines",
+        "jsonl",
+        "{\"key\":1,\"value\":\"x\"}\n{\"key\":1,\"position\":0,\"value\":\"y\"}\n",
+        "line 2, column `position`: of line 1 and this one, which are of the same list, only one has a position",
+    ),
     (
         "shares",
         "csv",

@@ -90,6 +90,7 @@ pub(super) fn sort(sight: &Sight, memory: &mut Memory, in_use: &InUse) -> Garbag
         }
     }
     hold_for_damaged_slots(sight, &recorded, &mut held);
+    hold_for_pins_of_the_unknown(&recorded, in_use, &mut held);
     hold_for_dubious_pins(sight, memory, &recorded, in_use, &mut held);
     retention.needed.extend(recorded.iter().map(|known| known.id).filter(|id| held.holds(*id)));
     retention.expendable.retain(|known| !retention.needed.contains(&known.id));
@@ -132,6 +133,15 @@ fn hold_for_damaged_slots(sight: &Sight, recorded: &[Recorded], held: &mut Held)
         let which =
             above.map_or("every checkpoint is kept".to_owned(), |id| format!("all before checkpoint {id} are kept"));
         held.hold(up_to, format!("{which}, because {} is unusable: {why}", layout::slot(*slot)));
+    }
+}
+
+/// A pin that came after the slot of its checkpoint was deleted: what that checkpoint builds on is not known any more, and its
+/// reader may need it.
+fn hold_for_pins_of_the_unknown(recorded: &[Recorded], in_use: &InUse, held: &mut Held) {
+    let unknown = in_use.pins.iter().filter(|id| recorded.iter().all(|known| known.id != **id));
+    for id in unknown {
+        held.hold(*id, format!("all up to checkpoint {id} are kept, because a pin holds it, and its slot is gone"));
     }
 }
 

@@ -17,7 +17,7 @@ proptest! {
             let job = chained(seed, links).await;
             let from = open(&job.job.storage, None).await.expect("opened");
             let to = StorageServer::in_memory();
-            let converted = convert(&from, &to, None, &mut |_| {}).await.expect("converted");
+            let converted = convert(&from, &to, None, &mut false, &mut |_| {}).await.expect("converted");
             let copy = open(&to, None).await.expect("opened");
             let (before, after) = (dump(&from).await.expect("read"), dump(&copy).await.expect("read"));
             assert_eq!(before, after);
@@ -31,7 +31,7 @@ proptest! {
             assert_eq!(report.checkpoints, 1);
             // Once more: the same bytes.
             let again = StorageServer::in_memory();
-            convert(&copy, &again, None, &mut |_| {}).await.expect("converted");
+            convert(&copy, &again, None, &mut false, &mut |_| {}).await.expect("converted");
             assert_eq!(dump(&open(&again, None).await.expect("opened")).await.expect("read"), after);
         })
         .expect("a runtime");
@@ -100,7 +100,7 @@ fn entries_that_come_in_replace_a_state_or_lie_on_top_of_it() {
             let rows = [(0u64, 0u32, 0.5f64), (1_000, 1, f64::INFINITY), (1, 99, -0.0)];
             expected.extend(rows.iter().map(|(key, field, share)| ((*key, *field), *share)));
             let (to, mut shares) = (StorageServer::in_memory(), Shares::new(replaces, &rows));
-            convert(&from, &to, Some(&mut shares), &mut |_| {}).await.expect("converted");
+            convert(&from, &to, Some(&mut shares), &mut false, &mut |_| {}).await.expect("converted");
             let all = dump(&open(&to, None).await.expect("opened")).await.expect("read");
             let read = all.iter().filter(|(state, ..)| state == "shares").map(|(_, key, field, share)| {
                 let key: u64 = rmp_serde::from_slice(key).expect("a key");
@@ -124,12 +124,16 @@ fn a_conversion_that_fails_leaves_nothing_behind() {
         let from = open(&job.job.storage, None).await.expect("opened");
         let (to, mut shares) = (StorageServer::in_memory(), Shares::new(true, &[]));
         shares.fails = true;
-        let error = convert(&from, &to, Some(&mut shares), &mut |_| {}).await.expect_err("it fails");
+        let error = convert(&from, &to, Some(&mut shares), &mut false, &mut |_| {}).await.expect_err("it fails");
         assert!(error.to_string().contains("ends early"), "{error}");
         let listed = to.serve(StorageRequest::List { prefix: String::new() }).await;
         assert!(matches!(&listed, StorageReply::Listed(objects) if objects.is_empty()), "{listed:?}");
-        convert(&from, &to, None, &mut |_| {}).await.expect("the place is free");
-        let taken = convert(&from, &to, None, &mut |_| {}).await.expect_err("there is one");
+        let mut claimed = false;
+        convert(&from, &to, None, &mut claimed, &mut |_| {}).await.expect("the place is free");
+        assert!(claimed, "whoever is interrupted would have to tidy up");
+        let mut claimed = false;
+        let taken = convert(&from, &to, None, &mut claimed, &mut |_| {}).await.expect_err("there is one");
+        assert!(!claimed, "what is there is another's");
         assert!(taken.to_string().contains("it is not empty"), "{taken}");
         assert!(open(&to, None).await.is_ok(), "the one that is there stays");
     })

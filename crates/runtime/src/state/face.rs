@@ -108,15 +108,21 @@ impl<T: KeyedTable> Table for T {
         let name = Arc::clone(&self.snapshots().declared().name);
         self.snapshots_mut().declared_mut().foreign = true;
         let Some((hash, own)) = self.snapshots().space().own_key() else { return Ok(()) };
-        let key_groups = self.snapshots().space().groups;
+        let (seed, key_groups) = (self.snapshots().space().seed, self.snapshots().space().groups);
         for run in block.runs() {
             let (group, entries) = run.map_err(|error| StateError::Segment((*name).clone(), error))?;
             let writer = owner(group, key_groups, share.before.into());
+            let of_writer = KeySpace::of_worker(seed, key_groups, share.before.into(), writer).own_key();
             let mut reader = EntryReader::new(entries, &name, group);
             while !reader.is_empty() {
                 let place = reader.place();
-                // The writer's own key says nothing here.
-                let _: u64 = reader.value()?;
+                // Under any other key the job would never have seen it.
+                let stored: u64 = reader.value()?;
+                if of_writer.is_none_or(|(_, key)| key != stored) {
+                    return Err(
+                        reader.decode(&format!("an entry of worker {writer} under {stored}, which is not its own key"))
+                    );
+                }
                 let key = (&own as &dyn Any).downcast_ref::<T::User>().cloned();
                 let key = key.ok_or_else(|| reader.decode("an entry of a worker under a key that is no number"))?;
                 let applied = self.apply_foreign(block.kind, (writer, share), (hash, key), &mut reader);

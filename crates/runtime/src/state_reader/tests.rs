@@ -301,7 +301,7 @@ fn what_is_held_is_pinned_until_it_is_let_go_and_a_savepoint_needs_no_pin() {
         assert_eq!((error.kind().exit_code(), pins().await), (2, 0));
         let savepoint = StorageServer::in_memory();
         let checkpoint = open(&storage, None).await.expect("opened");
-        crate::convert::convert(&checkpoint, &savepoint, None, &mut |_| {}).await.expect("converted");
+        crate::convert::convert(&checkpoint, &savepoint, None, &mut false, &mut |_| {}).await.expect("converted");
         let (hold, entry) = Hold::take(&savepoint, "there", None, "a test").await.expect("held");
         assert_eq!(entry.id, CheckpointId(3));
         let listed = savepoint.serve(StorageRequest::List { prefix: layout::PINS.to_owned() }).await;

@@ -186,10 +186,15 @@ impl Window {
         Some(rest)
     }
 
-    /// Puts entries over what is there: each over the one of its place, and lists over the lists of their keys.
+    /// Puts entries over what is there: each over the one of its place, and lists over the lists of their keys. Elements of a
+    /// split list come behind those that are there.
     pub(crate) fn overlay(&mut self, over: &Merged) {
         let mut list: Option<(u16, &[u8])> = None;
         for entry in over.entries() {
+            if self.kind == StateKind::SplitList {
+                self.append(entry.group, entry.key, entry.value, 0);
+                continue;
+            }
             if self.kind.is_list() && list.replace((entry.group, entry.key)) != Some((entry.group, entry.key)) {
                 self.delete(entry.group, entry.key, Below::Nothing);
             }
@@ -217,6 +222,20 @@ impl Window {
         let same = |a: &Row, b: &Row| self.same_entry(a, b) && a.number == b.number && a.number != APPENDED;
         let pairs = rows.iter().zip(rows.iter().skip(1));
         pairs.filter(|(a, b)| same(a, b)).map(|(a, b)| (a.line, b.line)).min_by_key(|(_, second)| *second)
+    }
+
+    /// The first line without a position of a list that has others with one, or the other way round; for a file, in which
+    /// nobody could say which element comes before which.
+    #[must_use]
+    pub fn mixed(&self) -> Option<(u64, u64)> {
+        if !self.kind.is_list() {
+            return None;
+        }
+        let mut rows = self.rows.clone();
+        rows.sort_by(|a, b| self.order(a, b));
+        let pairs = rows.iter().zip(rows.iter().skip(1));
+        let differ = |a: &Row, b: &Row| self.same_entry(a, b) && (a.number == APPENDED) != (b.number == APPENDED);
+        pairs.filter(|(a, b)| differ(a, b)).map(|(a, b)| (a.line, b.line)).min_by_key(|(_, second)| *second)
     }
 
     fn order(&self, a: &Row, b: &Row) -> Ordering {

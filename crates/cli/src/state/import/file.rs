@@ -3,7 +3,7 @@
 use super::spill::{Row, Spill};
 use crate::json;
 use crate::state::Format;
-use crate::state::columns::{Column, Columns, Part, parse, parts};
+use crate::state::columns::{Column, Columns, Part, is_keyed, parse, parts};
 use flott_runtime::Error;
 use flott_runtime::convert::Incoming;
 use flott_runtime::key::{KeySpace, Shape};
@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use tokio::sync::oneshot;
 
 /// A file whose lines are all right.
 pub(super) struct Imported {
@@ -23,8 +24,8 @@ pub(super) struct Imported {
     shape: StateShape,
     seed: u64,
     groups: u16,
-    /// Of a state of which every worker has a copy: where those are.
-    copies: Vec<(u16, Vec<u8>)>,
+    /// Of a state that is not divided by keys: under which key each worker has its own.
+    own: Vec<(u16, Vec<u8>)>,
     weights: Vec<u64>,
     rows: u64,
     spill: Spill,
@@ -34,8 +35,12 @@ pub(super) struct Imported {
 type Found = Vec<(Part, Datum)>;
 
 impl Imported {
-    /// Reads the file through.
-    pub(super) fn check(
+    /// Reads the file through, on a thread of its own: a signal is seen meanwhile, and ends the wait.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a command has no host, and must not wait for this thread when it ends"
+    )]
+    pub(super) async fn check(
         path: &Path,
         format: Format,
         merge: bool,
@@ -43,8 +48,8 @@ impl Imported {
         info: &StateInfo,
     ) -> Result<Imported, Error> {
         let manifest = checkpoint.manifest();
-        let workers = (0..manifest.workers).filter(|_| info.shape.kind == StateKind::Broadcast);
-        let copies = workers.filter_map(|worker| {
+        let workers = (0..manifest.workers).filter(|_| !is_keyed(info.shape.kind));
+        let own = workers.filter_map(|worker| {
             let space =
                 KeySpace::of_worker(manifest.key_seed.0, manifest.key_groups, manifest.workers.into(), worker.into());
             let (hash, key) = space.own_key()?;
@@ -59,13 +64,18 @@ impl Imported {
             shape: StateShape { varies: false, ..info.shape.clone() },
             seed: manifest.key_seed.0,
             groups: manifest.key_groups,
-            copies: copies.collect(),
+            own: own.collect(),
             weights: vec![0; usize::from(manifest.key_groups)],
             rows: 0,
             spill: Spill::new(manifest.key_groups),
         };
-        file.read_through()?;
-        Ok(file)
+        let (tell, told) = oneshot::channel();
+        std::thread::spawn(move || {
+            let read = file.read_through();
+            // Nobody listens any more if the command was interrupted.
+            let _ = tell.send(read.map(|()| file));
+        });
+        told.await.map_err(|_| Error::failed(format!("{} was not read to its end", path.display())))?
     }
 
     /// How many entries the file has.
@@ -76,10 +86,16 @@ impl Imported {
     fn read_through(&mut self) -> Result<(), Error> {
         let mut weights = std::mem::take(&mut self.weights);
         let mut spill = std::mem::replace(&mut self.spill, Spill::new(self.groups));
+        let mut dealt = self.own.iter().cycle();
         let mut keep = |mut row: Row| -> io::Result<()> {
-            // One copy for each worker, if the state has copies.
-            let more = self.copies.iter().skip(1).cloned();
-            for (group, key) in [(row.group, row.key.clone())].into_iter().chain(more) {
+            let places = match self.shape.kind {
+                // One copy for each worker.
+                StateKind::Broadcast => self.own.clone(),
+                // Any worker can have it: they take turns.
+                StateKind::SplitList => dealt.next().cloned().into_iter().collect(),
+                _ => vec![(row.group, std::mem::take(&mut row.key))],
+            };
+            for (group, key) in places {
                 (row.group, row.key) = (group, key);
                 if let Some(weight) = weights.get_mut(usize::from(row.group)) {
                     *weight += (row.key.len() + row.field.len() + row.value.len()) as u64;
@@ -229,9 +245,6 @@ impl Imported {
 
     fn row(&self, line: u64, found: Found) -> Result<Row, Error> {
         let mut row = Row { line, ..Row::default() };
-        if let Some((group, key)) = self.copies.first() {
-            (row.group, row.key) = (*group, key.clone());
-        }
         for (part, _) in parts(&self.shape) {
             match (part, found.iter().find(|(has, _)| *has == part).map(|(_, datum)| datum)) {
                 (Part::Position, None) => {}
@@ -299,6 +312,10 @@ impl Incoming for Imported {
             window.put(*group, key, below, value, *line);
         });
         read.map_err(|error| self.spilled(&error))?;
+        if let Some((first, second)) = window.mixed() {
+            let what = format!("of line {first} and this one, which are of the same list, only one has a position");
+            return Err(self.wrong(second, "position", &what));
+        }
         match window.doubled() {
             Some((first, second)) => Err(self.wrong(second, "", &format!("line {first} has the same entry"))),
             None => Ok(window),
