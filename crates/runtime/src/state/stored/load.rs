@@ -34,17 +34,20 @@ impl Load {
         self.pairs.is_empty()
     }
 
-    /// Hands everything over.
-    pub(super) fn flush(&mut self, store: &dyn Store, space: Space) -> Result<(), StoreError> {
+    /// Hands everything over, and says how many keys that were. A part that the heap wrote may have an entry twice, for its
+    /// scan of a group that grew starts over; both are the same.
+    pub(super) fn flush(&mut self, store: &dyn Store, space: Space) -> Result<usize, StoreError> {
         if self.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).expect("a place that was filled");
         // What a scan over a store wrote is sorted already, which this notices.
         self.pairs.sort_by(|(one, _), (other, _)| bytes(one).cmp(bytes(other)));
+        self.pairs.dedup_by(|(one, _), (other, _)| bytes(one) == bytes(other));
         let loaded = store.load(space, &mut self.pairs.iter().map(|(key, value)| (bytes(key), bytes(value))));
+        let count = self.pairs.len();
         self.bytes.clear();
         self.pairs.clear();
-        loaded
+        loaded.map(|()| count)
     }
 }

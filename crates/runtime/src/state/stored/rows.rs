@@ -55,6 +55,8 @@ pub(super) struct Rows {
     full: bool,
     /// Entries of it, and what the kind keeps besides, that are not in the store yet.
     load: [Load; 2],
+    /// How often some were handed over.
+    loads: usize,
     /// Checkpoints that a later one may name as its base, and their cut epochs.
     known: BTreeMap<CheckpointId, Epoch>,
     open: Vec<OpenCut>,
@@ -73,8 +75,8 @@ impl Rows {
         let (known, open) = (BTreeMap::new(), Vec::new());
         let (log, epoch) = (ChangeLog::new(), RESTORED);
         let (len, writes, space) = (0, 0, made?);
-        let (full, load) = (false, Default::default());
-        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, full, load, known, open })
+        let (full, load, loads) = (false, Default::default(), 0);
+        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, full, load, loads, known, open })
     }
 
     pub(super) fn failed(&self) -> impl Fn(StoreError) -> StateError + use<> {
@@ -131,13 +133,31 @@ impl Rows {
         let [entries, extra] = &mut self.load;
         entries.add([&[ENTRY], entry], [&RESTORED.to_le_bytes(), content]);
         beside.into_iter().for_each(|key| extra.add([&[EXTRA], key], [&[], &[]]));
-        self.len += 1;
         if self.load.iter().any(Load::is_full) { self.flush_load() } else { Ok(()) }
     }
 
     fn flush_load(&mut self) -> Result<(), StateError> {
         let failed = self.failed();
-        self.load.iter_mut().try_for_each(|load| load.flush(&*self.store, self.space)).map_err(failed)
+        let [entries, extra] = &mut self.load;
+        let loaded = entries.flush(&*self.store, self.space).map_err(&failed)?;
+        extra.flush(&*self.store, self.space).map_err(&failed)?;
+        self.len += loaded;
+        self.loads += usize::from(loaded > 0);
+        Ok(())
+    }
+
+    /// The full part is over. In several hand-overs an entry may have been twice, which only a look at all of them tells.
+    fn end_load(&mut self) -> Result<(), StateError> {
+        self.flush_load()?;
+        if std::mem::take(&mut self.loads) > 1 {
+            let mut count = 0;
+            self.visit(&[], &[], &mut |_, _| {
+                count += 1;
+                Ok(true)
+            })?;
+            self.len = count;
+        }
+        Ok(())
     }
 
     /// Writes an entry that was `old` until now, with what belongs to it.
@@ -367,7 +387,7 @@ impl Snapshotted for Rows {
 
     fn restoring(&mut self, full: bool) {
         if self.full && !full {
-            let flushed = self.flush_load();
+            let flushed = self.end_load();
             self.failure.or_default(flushed);
         }
         self.full = full;

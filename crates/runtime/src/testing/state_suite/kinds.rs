@@ -314,6 +314,7 @@ pub fn fields_may_come_go_and_be_renamed<B: StateBackend>(make: &dyn Fn(KeySpace
     chain.push(vec![increment]);
     let (backend, value, map, list) = three::<B, Is>(make);
     restore(&backend, &chain, &space().owned).expect("compatible");
+    start(&backend, Some(2));
     let changed = Is { added: Some("new".to_owned()), ..expected.clone() };
     assert_eq!(content((&value, &map, &list)), [Some(changed), Some(expected.clone()), Some(expected)]);
 }
