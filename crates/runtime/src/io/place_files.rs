@@ -1,7 +1,7 @@
 //! Files for connectors wherever they are: on this machine, or in a bucket if the path is a URL (`s3://bucket/key`).
 //!
 //! In a bucket a file is an object. One that is being written is spooled on the local disk and uploaded when it is synced, so
-//! that the worker's thread never waits for the network. A link is a copy within the store, which never replaces: nobody but the
+//! that whoever writes never waits for the network; whoever opens, reads or lists does. A link is a copy within the store, which never replaces: nobody but the
 //! owner of a part's name makes it, so looking first is enough. Directories are prefixes: there is nothing to make or to sync.
 
 mod spool;
@@ -10,15 +10,14 @@ use super::files::OsFiles;
 use super::storage::{Looked, StorageServer, StoreOptions, open_bucket};
 use super::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
 use bytes::Bytes;
-use spool::Spool;
+use spool::{Spool, Spooled};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use tokio::runtime::Runtime;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +39,7 @@ pub struct PlaceFiles(Arc<Shared>);
 struct Shared {
     buckets: Mutex<BTreeMap<String, StorageServer>>,
     /// What is written and not uploaded, by URL.
-    spooled: Mutex<BTreeMap<String, Arc<File>>>,
+    spooled: Mutex<BTreeMap<String, Arc<Spooled>>>,
     spool: Spool,
     runtime: OnceLock<Runtime>,
 }
@@ -100,7 +99,7 @@ impl Shared {
         self.buckets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn spooled(&self) -> MutexGuard<'_, BTreeMap<String, Arc<File>>> {
+    fn spooled(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Spooled>>> {
         self.spooled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -175,24 +174,32 @@ impl Shared {
             }
             sent
         })?;
-        // Nothing is lost by it: the bytes are here.
-        result.map_err(|error| io::Error::new(io::ErrorKind::WouldBlock, error))?;
+        // Nothing is lost by a failure to send them: the bytes are here, if they are.
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => error,
+            _ => io::Error::new(io::ErrorKind::WouldBlock, error),
+        })?;
         self.spooled().remove(&url);
         Ok(())
     }
 }
 
-async fn send(server: &StorageServer, path: &str, file: &File) -> io::Result<()> {
-    let mut offset = 0;
+async fn send(server: &StorageServer, path: &str, file: &Spooled) -> io::Result<()> {
+    let (mut offset, mut hash) = (0, Xxh3::new());
     loop {
         let mut piece = vec![0; PIECE];
-        let read = spool::read_at(file, offset, &mut piece)?;
+        let read = spool::read_at(&file.file, offset, &mut piece)?;
         piece.truncate(read);
+        hash.update(&piece);
         // One append also if there is nothing: it begins the object.
         if read > 0 || offset == 0 {
             done(server.serve(StorageRequest::Append { path: path.to_owned(), bytes: Bytes::from(piece) }).await)?;
         }
         if read == 0 {
+            if hash.digest() != file.hash() {
+                let what = "the disk that it was spooled on (see TMPDIR) gives back other bytes than were written";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
             return done(server.serve(StorageRequest::Finish { path: path.to_owned() }).await);
         }
         offset += read as u64;
@@ -245,7 +252,7 @@ impl Files for PlaceFiles {
         let object = self.0.object(path)?;
         let spooled = self.0.spooled().get(&object.url()).cloned();
         if let Some(file) = spooled {
-            let (length, identity) = (file.metadata()?.len(), (u64::MAX, xxh3_64(object.url().as_bytes())));
+            let (length, identity) = (file.file.metadata()?.len(), (u64::MAX, xxh3_64(object.url().as_bytes())));
             return Ok(FileInfo { length, is_dir: false, is_file: true, identity });
         }
         if let Some(Looked { length, etag }) = self.0.look(&object)? {
@@ -362,12 +369,12 @@ impl ReadFile for Reading {
 struct Writing {
     shared: Arc<Shared>,
     object: Object,
-    file: Arc<File>,
+    file: Arc<Spooled>,
 }
 
 impl WriteFile for Writing {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        io::Write::write_all(&mut &*self.file, bytes)
+        self.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {

@@ -53,6 +53,22 @@ fn a_file_is_no_object_before_it_is_synced() {
 }
 
 #[test]
+fn bytes_that_the_disk_has_changed_become_no_object() {
+    let files = files();
+    let path = Path::new("s3://b/out/.part");
+    let mut file = files.create_new(path).expect("created");
+    file.write_all(b"what was written").expect("written");
+    let spooled = files.0.spooled().get("s3://b/out/.part").cloned().expect("spooled");
+    spooled.file.set_len(4).expect("cut");
+    spooled.file.set_len(16).expect("as long as before");
+    for _ in 0..2 {
+        let error = file.sync().expect_err("damaged");
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}: to be tried again would mean that nothing is lost");
+        assert_eq!(kind(files.open(path)), ErrorKind::NotFound);
+    }
+}
+
+#[test]
 fn an_empty_file_and_one_of_many_pieces_are_objects() {
     let files = files();
     let long = "0123456789".repeat(900_000);
