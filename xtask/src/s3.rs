@@ -11,21 +11,8 @@ use std::time::Duration;
 /// The one that the tests were written against.
 const MOTO: &str = "moto[server,s3]==5.2.5";
 
-/// Ends when its standard input does. It looks and writes in two steps, where S3 creates an object once however many ask for it; so
-/// requests are taken one by one.
-const PROGRAM: &str = "
-import os, sys, threading
-threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-import moto.server as moto
-lock, run = threading.Lock(), moto.run_simple
-def one_by_one(app):
-    def serve(environ, start):
-        with lock:
-            return app(environ, start)
-    return serve
-moto.run_simple = lambda host, port, app, **rest: run(host, port, one_by_one(app), **rest)
-moto.main(['-H', '127.0.0.1', '-p', sys.argv[1]])
-";
+/// What the tests start, too.
+const PROGRAM: &str = include_str!("../../crates/flott/tests/s3/server.py");
 
 /// Looks for its answer, a fifth of a second apart.
 const LOOKS: u32 = 150;

@@ -6,6 +6,7 @@
 
 pub mod checkpoints;
 pub mod compare;
+mod conversion;
 pub mod json;
 pub mod output;
 pub mod progress;

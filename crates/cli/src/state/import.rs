@@ -8,15 +8,14 @@ mod file;
 mod spill;
 
 use super::Format;
+use crate::conversion::Conversion;
 use crate::output::{Failure, bytes, json_line};
-use crate::progress::Meter;
-use crate::reading::{Which, reading};
+use crate::reading::Which;
 use clap::Args;
 use file::Imported;
 use flott_runtime::Error;
-use flott_runtime::convert::{Converted, Incoming, abandon, convert};
+use flott_runtime::convert::Converted;
 use flott_runtime::io::runtime::block_on;
-use flott_runtime::io::storage::create_savepoint_storage;
 use flott_runtime::state_reader::{Checkpoint, StateInfo};
 use serde::Serialize;
 use std::io::{self, Write};
@@ -70,25 +69,13 @@ struct Done<'a> {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failure> {
     let which = Which { directory: &options.from, job: options.job.as_deref(), id: options.checkpoint };
-    let (path, info, imported, converted) = block_on(async {
-        let mut begun = None;
-        let result = reading(which, "state import", async |checkpoint: &Checkpoint| {
+    let (path, info, imported, converted) =
+        block_on(Conversion::of(which, "state import", async |checkpoint, conversion| {
             let info = one_state(options, checkpoint)?;
             let mut file = Imported::check(&options.file, format(options), options.merge, checkpoint, &info).await?;
-            let (path, to) = create_savepoint_storage(&options.to).await?;
-            let (to, _, claimed) = begun.insert((to, checkpoint.entry().attempt, false));
-            let of_template: u64 = checkpoint.states()?.iter().map(|info| info.bytes).sum();
-            let mut meter = Meter::new("import", of_template + file.weights().iter().sum::<u64>());
-            let incoming: &mut dyn Incoming = &mut file;
-            let converted = convert(checkpoint, to, Some(incoming), claimed, &mut |bytes| meter.add(bytes)).await?;
+            let (path, converted) = conversion.write(checkpoint, &options.to, "import", Some(&mut file)).await?;
             Ok((path, info, file.entries(), converted))
-        })
-        .await;
-        if let (Err(Failure::Interrupted), Some((to, attempt, true))) = (&result, &begun) {
-            abandon(to, *attempt).await;
-        }
-        result
-    })??;
+        }))??;
     let Converted { entries, bytes: size } = converted;
     let mut out = io::stdout().lock();
     if options.json {
