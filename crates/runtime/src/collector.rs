@@ -7,10 +7,12 @@
 //! with a reason, for a user should know. One run at a time; a run that fails is simply over, for the next one looks anew.
 //! It never delays a checkpoint, touches nothing of attempts above its own, and stops for good once it is fenced.
 
+#[cfg(any(test, feature = "tools"))]
 mod beside;
 mod plan;
 mod run;
 
+#[cfg(any(test, feature = "tools"))]
 pub use beside::{Sweep, collect_beside};
 
 use crate::history::{HistoryKey, Seen};

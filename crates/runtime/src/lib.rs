@@ -9,6 +9,7 @@ pub mod attempt;
 pub mod collector;
 pub mod connector;
 pub mod control;
+#[cfg(any(test, feature = "tools"))]
 pub mod convert;
 pub mod envelope;
 pub mod error;
@@ -36,11 +37,13 @@ pub mod segment;
 pub mod sink;
 pub mod source;
 pub mod state;
+#[cfg(any(test, feature = "tools"))]
 pub mod state_reader;
 pub mod subtask;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod time;
+#[cfg(any(test, feature = "tools"))]
 pub mod verify;
 pub mod whereabouts;
 pub mod worker;

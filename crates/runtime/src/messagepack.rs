@@ -1,4 +1,4 @@
-//! Reading a MessagePack value that must fill its bytes, and passing over values without knowing their type.
+//! MessagePack: writing a value, reading one that must fill its bytes, and passing over values without knowing their type.
 //!
 //! `rmp_serde` stops behind the value and says nothing of what follows; bytes left over mean that writer and reader do not
 //! agree, or that something is damaged.
@@ -27,6 +27,7 @@ pub(crate) fn write<T: serde::Serialize>(out: &mut Vec<u8>, value: &T) -> Result
 }
 
 /// The bytes of the first value, and those that follow it. `None` if they end before it does.
+#[cfg(any(test, feature = "tools"))]
 pub(crate) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (mut rest, mut values) = (bytes, 1u64);
     // Each value has a byte at least, so a count that lies comes to the end of the bytes.
@@ -40,6 +41,7 @@ pub(crate) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// How many bytes belong to a value behind its marker, and how many values follow inside it.
+#[cfg(any(test, feature = "tools"))]
 fn extent(marker: u8, after: &[u8]) -> Option<(usize, u64)> {
     let number = |width: usize| {
         let digits = after.get(..width)?;

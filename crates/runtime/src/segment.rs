@@ -76,7 +76,8 @@ impl StateKind {
     const ALL: [Self; 6] = [Self::Value, Self::Timers, Self::Map, Self::List, Self::Broadcast, Self::SplitList];
 
     /// Whether its entries are elements of lists.
-    pub(crate) fn is_list(self) -> bool {
+    #[must_use]
+    pub fn is_list(self) -> bool {
         matches!(self, Self::List | Self::SplitList)
     }
 

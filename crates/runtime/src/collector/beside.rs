@@ -31,7 +31,7 @@ pub struct Sweep {
 /// Deletes what nobody needs and attempts below the current one have left. `retained` checkpoints of the current line are kept.
 ///
 /// # Errors
-/// `Refused` for a savepoint and where there is no log; `Failed` if the log is damaged; `Fenced` if another attempt began meanwhile.
+/// `Refused` for a savepoint and where there is no log; `Failed` if the log is damaged, or if another attempt began meanwhile.
 pub async fn collect_beside(storage: &StorageServer, retained: u32, now: Time, dry_run: bool) -> Result<Sweep> {
     let lengths = list(storage, "").await?;
     if lengths.contains_key(layout::SAVEPOINT) {

@@ -6,11 +6,11 @@
 use super::StateError;
 use super::versioned::{Cut, EntrySink, Epoch};
 use crate::key::Shape;
+pub(crate) use crate::messagepack::write as write_value;
 use crate::segment::{BlockBuilder, BlockKind, Compressor, EncodedBlock, SegmentOut, StateName};
 use flott_checkpoint::KeyGroup;
 use rmp_serde::decode::ReadReader;
 use rmp_serde::encode::Error;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;
 use std::ops::Range;
@@ -181,11 +181,6 @@ impl<K, V, F: EntryFormat<K, V>> EntrySink<K, V> for BlockSink<F> {
     fn delete(&mut self, group: u16, key: &K) {
         self.write(Lane::Deletes, group, |out| F::write_key(out, key));
     }
-}
-
-/// Writes one value as MessagePack with field names.
-pub(crate) fn write_value<T: Serialize>(out: &mut Vec<u8>, value: &T) -> Result<(), Error> {
-    rmp_serde::encode::write_named(out, value)
 }
 
 /// Reads the values of a run one after the other.

@@ -1,7 +1,7 @@
 //! What a worker would restore, read as a restore reads it and kept nowhere: does every entry fit the types of this job?
 //!
-//! The chains are built as for a run, for they know the types; no source and no sink is opened, nothing is written, and one block is
-//! in memory at a time, however large the state is.
+//! The chains are built as for a run, for they know the types; no source and no sink is opened, nothing is written, and a few
+//! blocks are in memory at a time, however large the state is; and what was in flight for the worker.
 
 use super::restore::Restoring;
 use crate::attempt::Attempt;
