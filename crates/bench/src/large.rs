@@ -19,7 +19,7 @@ use std::time::Instant;
 
 /// What a process with two workers may take beside the budget of its state: itself, the windows of its channels, iterators and
 /// compactions, segments on their way to the storage, blocks of a restore.
-pub(crate) const OVERHEAD_MIB: f64 = 80.0;
+pub(crate) const OVERHEAD_MIB: f64 = 64.0;
 const MIB: f64 = 1_048_576.0;
 /// Bytes of a key and its value, before any encoding.
 const ENTRY: u64 = 40;
@@ -85,7 +85,7 @@ fn figures(bench: &'static str, what: &str, runs: &[Run], memory_bar: Option<f64
         figure("updates in a full checkpoint / without", "x", None, &|run| run.filled.busy_rate / run.filled.idle_rate),
         figure("checkpoints while filling, median", "ms", None, &|run| run.filled.median_ms),
         figure("checkpoints while filling, longest", "ms", None, &|run| run.filled.longest_ms),
-        figure("longest cut of all checkpoints, wall", "ms", None, &|run| run.filled.longest_cut_ms),
+        figure("longest cut of all checkpoints, wall", "ms", Some(20.0), &|run| run.filled.longest_cut_ms),
         figure("full checkpoint", "MiB", None, &|run| run.filled.full_bytes / MIB),
         figure("full checkpoint", "s", None, &|run| run.filled.full_seconds),
         figure("full checkpoint", "MiB/s", None, &|run| rate(run.filled.full_bytes, run.filled.full_seconds)),
