@@ -104,6 +104,8 @@ fn with_a_full_disk(small: &Path) {
     let mut file = fs::File::create(&filler).expect("a file");
     while file.write_all(&[7; 4_096]).is_ok() {}
     job.must_restart();
+    // As long as it is open it takes its room, with or without a name.
+    drop(file);
     fs::remove_file(&filler).expect("it was there");
     job.must_end_whole();
 }
