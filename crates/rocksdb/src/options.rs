@@ -1,12 +1,15 @@
 //! What can be tuned, and what follows from it for RocksDB.
 
 use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, Options, WriteBufferManager};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksOptions {
-    /// Bytes for block cache and memtables of all workers of the process together (256 MiB). Memtables get a quarter of it.
-    /// Indexes and filters are in the cache too. Iterators and compactions take some more, about 10 MiB a worker.
+    /// Bytes for all workers of the process together (256 MiB). Entries that are used again are kept in half of it, in front
+    /// of RocksDB, with the logs of changed keys; memtables get an eighth, the block cache the rest. Indexes and filters are in the
+    /// block cache too. Iterators and compactions take some more, about 10 MiB a worker.
     pub memory: usize,
     /// Bits per key of the Bloom filters (10): the chance of a read in vain is 1 % with 10, 0.1 % with 15.
     pub filter_bits: u8,
@@ -26,10 +29,13 @@ impl Default for RocksOptions {
 const LEAST_MEMORY: usize = 8 << 20;
 /// Larger ones are slower to search than what they save in compactions.
 const LARGEST_MEMTABLE: usize = 8 << 20;
-const MEMTABLES_PART: usize = 4;
+const MEMTABLES_PART: usize = 8;
+const ENTRIES_PART: usize = 2;
 
 /// What the databases of a process share.
 pub(crate) struct Budget {
+    /// Databases that are open.
+    open: Arc<AtomicUsize>,
     cache: Cache,
     memtables: WriteBufferManager,
     options: RocksOptions,
@@ -40,9 +46,16 @@ impl Budget {
         let memory = options.memory.max(LEAST_MEMORY);
         // Each has its own part. If memtables were charged to the cache, what blocks leave behind would be too scattered for them to
         // take over, and the process would have room for both.
-        let memtables = WriteBufferManager::new_write_buffer_manager(memory / MEMTABLES_PART, false);
-        let cache = Cache::new_lru_cache(memory - memory / MEMTABLES_PART);
-        Budget { cache, memtables, options: RocksOptions { memory, ..options } }
+        let (entries, written) = (memory / ENTRIES_PART, memory / MEMTABLES_PART);
+        let memtables = WriteBufferManager::new_write_buffer_manager(written, false);
+        let cache = Cache::new_lru_cache(memory - entries - written);
+        Budget { open: Arc::default(), cache, memtables, options: RocksOptions { memory, ..options } }
+    }
+
+    /// A part of the memory for entries, as long as it is held.
+    pub(crate) fn share(&self) -> Share {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        Share { entries: self.options.memory / ENTRIES_PART, open: Arc::clone(&self.open) }
     }
 
     /// Options of a database that is made anew.
@@ -75,5 +88,24 @@ impl Budget {
         options.set_keep_log_file_num(1);
         options.set_stats_dump_period_sec(0);
         options
+    }
+}
+
+/// The memory for entries is shared in equal parts by the databases that are open.
+pub(crate) struct Share {
+    entries: usize,
+    open: Arc<AtomicUsize>,
+}
+
+impl Share {
+    /// Bytes, now.
+    pub(crate) fn bytes(&self) -> usize {
+        self.entries / self.open.load(Ordering::Relaxed).max(1)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::RocksOptions;
 use crate::directory;
-use crate::options::Budget;
+use crate::options::{Budget, Share};
 use flott_checkpoint::{AttemptId, SubtaskId};
 use flott_runtime::state::StateName;
 use flott_runtime::state::store::{Change, Space, Store, StoreError, Stores};
@@ -52,6 +52,7 @@ impl Stores for RocksStores {
             options,
             write,
             path,
+            memory: self.budget.share(),
         }))
     }
 }
@@ -75,6 +76,7 @@ struct RocksStore {
     options: Options,
     write: WriteOptions,
     path: PathBuf,
+    memory: Share,
 }
 
 impl RocksStore {
@@ -114,6 +116,10 @@ fn failed(path: &Path, error: rocksdb::Error) -> StoreError {
 }
 
 impl Store for RocksStore {
+    fn memory(&self) -> usize {
+        self.memory.bytes()
+    }
+
     fn create(&self, name: &StateName) -> Result<Space, StoreError> {
         let mut open = self.open.borrow_mut();
         let open = open.as_mut().expect("open until it is dropped");

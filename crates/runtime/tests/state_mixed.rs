@@ -10,13 +10,20 @@ thread_local! {
     static MADE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// One on the heap, two in stores, one on the heap, …: every pair of neighbours occurs, whatever the number of workers.
+/// One on the heap, two in stores, one on the heap, …: every pair of neighbours occurs, whatever the number of workers. Above
+/// the stores is no memory, or too little, or enough.
 fn make(space: KeySpace) -> AnyBackend {
     let made = MADE.get();
     MADE.set(made + 1);
+    let memory = match made % 4 {
+        0 => 0,
+        1 => 2 << 10,
+        2 => 6 << 10,
+        _ => 1 << 20,
+    };
     match made % 3 {
         0 => AnyBackend::Heap(HeapBackend::new(space)),
-        _ => AnyBackend::Stored(StoredBackend::new(Box::new(MemoryStore::default()), space)),
+        _ => AnyBackend::Stored(StoredBackend::new(Box::new(MemoryStore::below(memory)), space)),
     }
 }
 

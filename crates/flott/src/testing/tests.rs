@@ -19,8 +19,16 @@ mod two_inputs;
 fn backends() -> Vec<Vec<Option<Arc<dyn Stores>>>> {
     #[cfg(feature = "rocksdb")]
     {
-        let store = || Some(Arc::new(flott_runtime::testing::memory_store::MemoryStores) as Arc<dyn Stores>);
-        vec![vec![None], vec![store()], vec![None, store()], vec![store(), None, None]]
+        // Above it there is no memory, or too little, or enough.
+        let store =
+            |memory| Some(Arc::new(flott_runtime::testing::memory_store::MemoryStores(memory)) as Arc<dyn Stores>);
+        vec![
+            vec![None],
+            vec![store(0)],
+            vec![store(4 << 10)],
+            vec![None, store(1 << 20)],
+            vec![store(2 << 10), None, None],
+        ]
     }
     #[cfg(not(feature = "rocksdb"))]
     vec![vec![None], vec![None, None]]

@@ -26,6 +26,12 @@ pub enum Change {
 
 /// The bytes of one subtask's state. Keys are ordered as bytes are.
 pub trait Store {
+    /// Bytes of memory that may be used above this store, for entries that are used again and for logs of changed keys. It may
+    /// change from call to call.
+    fn memory(&self) -> usize {
+        0
+    }
+
     /// A new, empty space for a state. Spaces are counted from 0.
     ///
     /// # Errors

@@ -5,12 +5,14 @@
 //! handles encode and decode.
 
 mod backend;
+mod cache;
 mod change_log;
 mod failure;
 mod list;
 mod load;
 mod map;
 mod open_cut;
+mod recent;
 mod rows;
 #[cfg(test)]
 mod tests;

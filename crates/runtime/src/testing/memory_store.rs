@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub struct MemoryStore {
     spaces: RefCell<Vec<BTreeMap<Vec<u8>, Vec<u8>>>>,
     fuse: Fuse,
+    memory: usize,
 }
 
 /// Lets a store fail after so many more calls.
@@ -41,6 +42,12 @@ impl Fuse {
 }
 
 impl MemoryStore {
+    /// An empty one, above which so many bytes may be used.
+    #[must_use]
+    pub fn below(memory: usize) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
     /// What makes it fail.
     #[must_use]
     pub fn fuse(&self) -> Fuse {
@@ -61,6 +68,10 @@ impl MemoryStore {
 }
 
 impl Store for MemoryStore {
+    fn memory(&self) -> usize {
+        self.memory
+    }
+
     fn create(&self, _: &StateName) -> Result<Space, StoreError> {
         self.fuse.burn()?;
         let mut spaces = self.spaces.borrow_mut();
@@ -111,12 +122,12 @@ impl Store for MemoryStore {
     }
 }
 
-/// A fresh [`MemoryStore`] for each subtask.
+/// A fresh [`MemoryStore`] for each subtask, with so many bytes above it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct MemoryStores;
+pub struct MemoryStores(pub usize);
 
 impl Stores for MemoryStores {
     fn open(&self, _: AttemptId, _: SubtaskId) -> Result<Box<dyn Store>, StoreError> {
-        Ok(Box::new(MemoryStore::default()))
+        Ok(Box::new(MemoryStore::below(self.0)))
     }
 }

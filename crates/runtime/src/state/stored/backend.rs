@@ -1,5 +1,6 @@
 //! The registry of one subtask's stored state.
 
+use super::cache::Cache;
 use super::{Failure, StoredList, StoredMap, StoredTimers, StoredValue};
 use crate::key::{Key, KeySpace};
 use crate::segment::StateName;
@@ -14,7 +15,7 @@ type Open = Box<dyn FnOnce() -> Result<Box<dyn Store>, StoreError>>;
 
 /// The state of one subtask in a store.
 pub struct StoredBackend {
-    store: Option<Rc<dyn Store>>,
+    store: Option<Rc<Cache>>,
     /// Most subtasks declare no state, and need no store.
     open: Option<Open>,
     space: KeySpace,
@@ -43,13 +44,13 @@ impl StoredBackend {
         self.failure.clone()
     }
 
-    fn claim(&mut self, name: StateName) -> Result<(Arc<StateName>, Rc<dyn Store>), StateError> {
+    fn claim(&mut self, name: StateName) -> Result<(Arc<StateName>, Rc<Cache>), StateError> {
         if self.names.contains(&name) {
             return Err(StateError::Duplicate(name));
         }
         if let Some(open) = self.open.take() {
             let opened = open().map_err(|StoreError(text)| StateError::Backend(name.clone(), text))?;
-            self.store = Some(opened.into());
+            self.store = Some(Rc::new(Cache::new(opened, self.space.seed)));
         }
         let store = self.store.clone();
         let store =

@@ -1,6 +1,10 @@
-//! Which keys were written and removed in which epoch: what makes an increment cost as much as its changes. It lies in the
-//! store beside the entries; here is how it is encoded, how much there is of it, and how far back it reaches.
+//! Which keys were written and removed in which epoch: what makes an increment cost as much as its changes. It lies in memory
+//! while there is room (`recent.rs`), else in the store beside the entries; here is how it is encoded, how much there is of it,
+//! and how far back it reaches.
 
+use super::cache::Cache;
+use super::recent::Recent;
+use crate::state::store::{Change, Space, StoreError};
 use crate::state::versioned::{Epoch, RESTORED};
 use std::collections::VecDeque;
 
@@ -27,13 +31,17 @@ pub(super) struct ChangeLog {
     sealed: VecDeque<Count>,
     /// Every change of a later epoch is logged: the oldest base that can be served.
     oldest_base: Epoch,
-    /// Nothing of this epoch and before is in the store.
+    /// Nothing of this epoch and before is logged any more.
     trimmed: Epoch,
+    recent: Recent,
+    /// Epochs of which some changes are logged in the store.
+    in_store: VecDeque<Epoch>,
 }
 
 impl ChangeLog {
     pub(super) fn new() -> Self {
-        Self { open: Count::default(), sealed: VecDeque::new(), oldest_base: RESTORED, trimmed: RESTORED }
+        let (open, sealed, in_store) = (Count::default(), VecDeque::new(), VecDeque::new());
+        Self { open, sealed, oldest_base: RESTORED, trimmed: RESTORED, recent: Recent::default(), in_store }
     }
 
     pub(super) fn oldest_base(&self) -> Epoch {
@@ -45,8 +53,42 @@ impl ChangeLog {
         epoch != RESTORED && epoch != self.oldest_base
     }
 
-    pub(super) fn count(&mut self, removal: bool) {
-        *(if removal { &mut self.open.removed } else { &mut self.open.written }) += 1;
+    /// Logs a change of the current epoch. If there is no memory for it, the store must take what is returned.
+    pub(super) fn add(&mut self, area: u8, epoch: Epoch, entry: &[u8], cache: &Cache) -> Option<Change> {
+        *(if area == REMOVED { &mut self.open.removed } else { &mut self.open.written }) += 1;
+        let size = Recent::size(entry);
+        if cache.claim_log(size) {
+            if self.recent.add(area, epoch, entry) {
+                return None;
+            }
+            cache.release_log(size);
+        }
+        if self.in_store.back() != Some(&epoch) {
+            self.in_store.push_back(epoch);
+        }
+        Some(Change::Put(logged(area, epoch, entry), Vec::new()))
+    }
+
+    /// The first `most` changes from `from` on and below `until`, which are of one area and of epochs that are over.
+    pub(super) fn read(
+        &mut self,
+        (cache, space): (&Cache, Space),
+        (from, until): (&[u8], &[u8]),
+        most: usize,
+    ) -> Result<Vec<Vec<u8>>, StoreError> {
+        let mut found = self.recent.read(from, until, most);
+        if !self.in_store.is_empty() {
+            let mut stored = Vec::new();
+            cache.visit(space, (from, until), true, &mut |key, _| {
+                stored.push(key.to_vec());
+                stored.len() < most
+            })?;
+            found.append(&mut stored);
+            found.sort_unstable();
+            found.dedup();
+            found.truncate(most);
+        }
+        Ok(found)
     }
 
     /// Gives up what is logged if a full snapshot is cheaper than an increment over it.
@@ -74,10 +116,18 @@ impl ChangeLog {
         self.oldest_base = self.oldest_base.max(base);
     }
 
-    /// The epochs to remove from the store, given what an open cut still reads: after the first, up to and with the second.
-    pub(super) fn trim(&mut self, still_read: Option<Epoch>) -> Option<(Epoch, Epoch)> {
+    /// Forgets what nobody reads any more, given what an open cut still reads. The epochs to remove from the store, if any: after
+    /// the first, up to and with the second.
+    pub(super) fn trim(&mut self, still_read: Option<Epoch>, cache: &Cache) -> Option<(Epoch, Epoch)> {
         let until = still_read.map_or(self.oldest_base, |base| base.min(self.oldest_base));
-        (until > self.trimmed).then(|| (std::mem::replace(&mut self.trimmed, until), until))
+        if until <= self.trimmed {
+            return None;
+        }
+        cache.release_log(self.recent.forget_until(until));
+        let after = std::mem::replace(&mut self.trimmed, until);
+        let of_store = self.in_store.iter().take_while(|epoch| **epoch <= until).count();
+        self.in_store.drain(..of_store);
+        (of_store > 0).then_some((after, until))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! As on the heap, a list remembers by epoch how long it was, and an increment holds what was appended after its base.
 
+use super::cache::Cache;
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
@@ -10,7 +11,7 @@ use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
 use crate::state::split::{Foreign, skim_element};
-use crate::state::store::{Change, Store};
+use crate::state::store::Change;
 use crate::state::versioned::{Cut, Epoch};
 use crate::state::{ListState, Share, SharedTable, StateError, Value};
 use std::cell::RefCell;
@@ -88,7 +89,7 @@ impl<K, V> Clone for StoredList<K, V> {
 
 impl<K: Key, V: Value> StoredList<K, V> {
     pub(super) fn new(
-        store: Rc<dyn Store>,
+        store: Rc<Cache>,
         (name, split): (Arc<StateName>, bool),
         keys: KeySpace,
         failure: Failure,

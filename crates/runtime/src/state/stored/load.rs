@@ -1,7 +1,8 @@
 //! Entries of a full part on their way into the store: they have no older selves to be read, saved or logged, so they are
 //! gathered, sorted and handed over many at a time.
 
-use crate::state::store::{Space, Store, StoreError};
+use super::cache::Cache;
+use crate::state::store::{Space, StoreError};
 use std::ops::Range;
 
 /// Bytes that are gathered: enough that few hand-overs overlap, and no more than a worker has to spare.
@@ -36,7 +37,7 @@ impl Load {
 
     /// Hands everything over, and says how many keys that were. A part that the heap wrote may have an entry twice, for its
     /// scan of a group that grew starts over; both are the same.
-    pub(super) fn flush(&mut self, store: &dyn Store, space: Space) -> Result<usize, StoreError> {
+    pub(super) fn flush(&mut self, store: &Cache, space: Space) -> Result<usize, StoreError> {
         if self.is_empty() {
             return Ok(0);
         }

@@ -1,5 +1,6 @@
 //! A map per key, in a store: its entries lie side by side behind their key, each by itself.
 
+use super::cache::Cache;
 use super::failure::Failure;
 use super::rows::{Row, Rows};
 use crate::key::{Key, KeySpace, Shape, hash_key};
@@ -7,7 +8,6 @@ use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
 use crate::state::map::skim_entry;
-use crate::state::store::Store;
 use crate::state::{MapState, SharedTable, StateError, Value};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -35,7 +35,7 @@ impl<K, M, V> Clone for StoredMap<K, M, V> {
 
 impl<K: Key, M: Key, V: Value> StoredMap<K, M, V> {
     pub(super) fn new(
-        store: Rc<dyn Store>,
+        store: Rc<Cache>,
         (name, copies): (Arc<StateName>, bool),
         keys: KeySpace,
         failure: Failure,

@@ -5,6 +5,7 @@
 //! value first. An increment is scanned over a log of changed keys. So a cut asks nothing of the store, and segments,
 //! chains and restores are those of the heap.
 
+use super::cache::Cache;
 use super::change_log::{ChangeLog, ENTRY, EXTRA, REMOVED, WRITTEN, logged, split_logged};
 use super::failure::Failure;
 use super::list::Lengths;
@@ -16,7 +17,7 @@ use crate::state::StateError;
 use crate::state::declared::Declared;
 use crate::state::entries::{BlockSink, write_value};
 use crate::state::face::Snapshotted;
-use crate::state::store::{Change, Space, Store, StoreError};
+use crate::state::store::{Change, Space, StoreError};
 use crate::state::versioned::{Cut, EntrySink, Epoch, Progress, RESTORED};
 use flott_checkpoint::{CheckpointId, Kind};
 use std::collections::BTreeMap;
@@ -37,11 +38,11 @@ pub(super) struct Row {
 /// Sees what follows a prefix, and the row; false ends the visit.
 pub(super) type LookAt<'a> = &'a mut dyn FnMut(&[u8], Row) -> Result<bool, StateError>;
 
-/// One stored entry of a segment: its identity without the key group, and the rest.
+/// A key and what belongs to it.
 type Piece = (Vec<u8>, Vec<u8>);
 
 pub(super) struct Rows {
-    store: Rc<dyn Store>,
+    store: Rc<Cache>,
     space: Space,
     pub(super) declared: Declared,
     pub(super) keys: KeySpace,
@@ -64,7 +65,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(
-        store: Rc<dyn Store>,
+        store: Rc<Cache>,
         name: Arc<StateName>,
         kind: StateKind,
         keys: KeySpace,
@@ -111,8 +112,9 @@ impl Rows {
     }
 
     pub(super) fn get(&self, entry: &[u8]) -> Result<Option<Row>, StateError> {
-        let stored = self.store.get(self.space, &in_area(ENTRY, entry)).map_err(self.failed())?;
-        stored.map(|bytes| self.row(&bytes)).transpose()
+        let found =
+            self.store.get(self.space, &in_area(ENTRY, entry), |found| found.map(|bytes| self.row(bytes)).transpose());
+        found.map_err(self.failed())?
     }
 
     fn row(&self, bytes: &[u8]) -> Result<Row, StateError> {
@@ -139,8 +141,8 @@ impl Rows {
     fn flush_load(&mut self) -> Result<(), StateError> {
         let failed = self.failed();
         let [entries, extra] = &mut self.load;
-        let loaded = entries.flush(&*self.store, self.space).map_err(&failed)?;
-        extra.flush(&*self.store, self.space).map_err(&failed)?;
+        let loaded = entries.flush(&self.store, self.space).map_err(&failed)?;
+        extra.flush(&self.store, self.space).map_err(&failed)?;
         self.len += loaded;
         self.loads += usize::from(loaded > 0);
         Ok(())
@@ -177,8 +179,7 @@ impl Rows {
         value.extend_from_slice(content);
         beside.push(Change::Put(in_area(ENTRY, entry), value));
         if self.log.is_on(self.epoch) && old.is_none_or(|old| old.epoch != self.epoch) {
-            beside.push(Change::Put(logged(WRITTEN, self.epoch, entry), Vec::new()));
-            self.log.count(false);
+            beside.extend(self.log.add(WRITTEN, self.epoch, entry, &self.store));
         }
         self.writes += 1;
         self.store.write(self.space, beside).map_err(self.failed())?;
@@ -198,8 +199,7 @@ impl Rows {
         self.len -= elements;
         beside.push(Change::Delete(in_area(ENTRY, entry)));
         if self.log.is_on(self.epoch) {
-            beside.push(Change::Put(logged(REMOVED, self.epoch, entry), Vec::new()));
-            self.log.count(true);
+            beside.extend(self.log.add(REMOVED, self.epoch, entry, &self.store));
         }
         self.store.write(self.space, beside).map_err(self.failed())?;
         self.log.give_up(self.epoch, self.len);
@@ -225,7 +225,7 @@ impl Rows {
             found == Ok(true)
         };
         let end = after(&in_area(ENTRY, prefix));
-        self.store.visit(self.space, &start, &end, &mut take).map_err(self.failed())?;
+        self.store.visit(self.space, (&start, &end), false, &mut take).map_err(self.failed())?;
         found.map(drop)
     }
 
@@ -238,7 +238,7 @@ impl Rows {
     ) -> Result<(), StateError> {
         let (start, end) = (in_area(EXTRA, from), after(&in_area(EXTRA, prefix)));
         let mut take = |key: &[u8], value: &[u8]| look(key.get(1..).unwrap_or_default(), value);
-        self.store.visit(self.space, &start, &end, &mut take).map_err(self.failed())
+        self.store.visit(self.space, (&start, &end), false, &mut take).map_err(self.failed())
     }
 
     /// The epoch of the last write of this entry that a cut holds, if it holds any.
@@ -310,12 +310,7 @@ impl Rows {
                 return Ok(());
             }
             let (stage, from, until) = (open.stage, open.from.clone(), open.until());
-            let mut seen: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-            let mut look = |key: &[u8], value: &[u8]| {
-                seen.push((key.to_vec(), value.to_vec()));
-                seen.len() < budget
-            };
-            self.store.scan(self.space, &from, &until, &mut look).map_err(self.failed())?;
+            let seen = self.next(stage, (&from, &until), budget).map_err(self.failed())?;
             let exhausted = seen.len() < budget;
             budget -= seen.len();
             let last = seen.last().map(|(key, _)| [key.as_slice(), &[0]].concat());
@@ -331,6 +326,22 @@ impl Rows {
             }
         }
         Ok(())
+    }
+
+    /// The first `most` keys of a stage from one on and below another, and what the store has for them.
+    fn next(&mut self, stage: Stage, range: (&[u8], &[u8]), most: usize) -> Result<Vec<Piece>, StoreError> {
+        let mut seen = Vec::new();
+        if stage == Stage::All {
+            let mut look = |key: &[u8], value: &[u8]| {
+                seen.push((key.to_vec(), value.to_vec()));
+                seen.len() < most
+            };
+            self.store.visit(self.space, range, true, &mut look)?;
+        } else {
+            let changes = self.log.read((&self.store, self.space), range, most)?;
+            seen.extend(changes.into_iter().map(|key| (key, Vec::new())));
+        }
+        Ok(seen)
     }
 
     /// What a cut holds of one key that its scan has come to; how many stored entries that is.
@@ -362,7 +373,7 @@ impl Rows {
 
     fn trim(&mut self) -> Result<(), StateError> {
         let still_read = self.open.iter().filter_map(|open| open.cut.base).min();
-        let Some((after, until)) = self.log.trim(still_read) else { return Ok(()) };
+        let Some((after, until)) = self.log.trim(still_read, &self.store) else { return Ok(()) };
         let failed = self.failed();
         [WRITTEN, REMOVED].into_iter().try_for_each(|area| {
             let (from, until) =

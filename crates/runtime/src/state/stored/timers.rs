@@ -3,6 +3,7 @@
 //!
 //! The earliest timer is remembered, so that whoever asks when to wake up reads nothing.
 
+use super::cache::Cache;
 use super::change_log::EXTRA;
 use super::failure::Failure;
 use super::rows::{Row, Rows, in_area};
@@ -10,7 +11,7 @@ use crate::key::{Key, KeySpace, Shape};
 use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
-use crate::state::store::{Change, Store};
+use crate::state::store::Change;
 use crate::state::{DueTimer, SharedTable, StateError, TimerState};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -56,7 +57,7 @@ fn split_place(place: &[u8]) -> Option<(i64, u64, &[u8])> {
 
 impl<K: Key> StoredTimers<K> {
     pub(super) fn new(
-        store: Rc<dyn Store>,
+        store: Rc<Cache>,
         name: Arc<StateName>,
         keys: KeySpace,
         failure: Failure,

@@ -1,5 +1,6 @@
 //! One value per key, in a store: read, decoded, encoded and written at each change.
 
+use super::cache::Cache;
 use super::failure::Failure;
 use super::rows::{Row, Rows};
 use crate::key::{Key, KeySpace, Shape};
@@ -7,7 +8,6 @@ use crate::segment::{BlockKind, StateKind, StateName};
 use crate::state::entries::EntryReader;
 use crate::state::face::KeyedTable;
 use crate::state::heap::skim_value;
-use crate::state::store::Store;
 use crate::state::{SharedTable, StateError, Value, ValueState};
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -38,7 +38,7 @@ impl<K, V> Clone for StoredValue<K, V> {
 
 impl<K: Key, V: Value> StoredValue<K, V> {
     pub(super) fn new(
-        store: Rc<dyn Store>,
+        store: Rc<Cache>,
         name: Arc<StateName>,
         keys: KeySpace,
         failure: Failure,

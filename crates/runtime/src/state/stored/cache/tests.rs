@@ -1,0 +1,251 @@
+//! Entries in memory above a store show what a plain map shows, whatever is driven out and whenever somebody visits.
+
+use super::super::change_log::{ENTRY, EXTRA};
+use super::{Cache, Shard};
+use crate::segment::StateName;
+use crate::state::store::{Change, Space, Store, StoreError};
+use crate::testing::memory_store::MemoryStore;
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+type Plain = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A store that counts what it is asked, and says how much memory there is.
+struct Counting {
+    store: MemoryStore,
+    calls: Rc<RefCell<BTreeMap<&'static str, usize>>>,
+}
+
+impl Counting {
+    fn count(&self, what: &'static str, by: usize) {
+        *self.calls.borrow_mut().entry(what).or_default() += by;
+    }
+}
+
+impl Store for Counting {
+    fn memory(&self) -> usize {
+        self.store.memory()
+    }
+
+    fn create(&self, name: &StateName) -> Result<Space, StoreError> {
+        self.store.create(name)
+    }
+
+    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.count("get", 1);
+        self.store.get(space, key)
+    }
+
+    fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
+        self.count("changes", changes.len());
+        self.count("writes", 1);
+        self.store.write(space, changes)
+    }
+
+    fn remove_range(&self, space: Space, from: &[u8], until: &[u8]) -> Result<(), StoreError> {
+        self.store.remove_range(space, from, until)
+    }
+
+    fn visit(
+        &self,
+        space: Space,
+        from: &[u8],
+        until: &[u8],
+        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.store.visit(space, from, until, look)
+    }
+}
+
+struct Above {
+    cache: Cache,
+    calls: Rc<RefCell<BTreeMap<&'static str, usize>>>,
+}
+
+impl Above {
+    fn new(memory: usize) -> Above {
+        let calls = Rc::default();
+        let store = Counting { store: MemoryStore::below(memory), calls: Rc::clone(&calls) };
+        let cache = Cache::new(Box::new(store), 7);
+        for state in ["one", "two"] {
+            cache.create(&StateName::new("operator", state)).unwrap();
+        }
+        Above { cache, calls }
+    }
+
+    fn calls(&self, what: &str) -> usize {
+        self.calls.borrow().get(what).copied().unwrap_or(0)
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) {
+        self.cache.write(Space(0), vec![Change::Put(key.to_vec(), value.to_vec())]).unwrap();
+    }
+
+    fn get(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.cache.get(Space(0), key, |found| found.map(<[u8]>::to_vec)).unwrap()
+    }
+}
+
+fn entry(group: u16, key: u64) -> Vec<u8> {
+    [&[ENTRY], &group.to_be_bytes()[..], &key.to_be_bytes()].concat()
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put(usize, Vec<u8>, Vec<u8>),
+    Delete(usize, Vec<u8>),
+    Get(usize, Vec<u8>),
+    /// From one key up to another, at most so many.
+    Visit(usize, Vec<u8>, Vec<u8>, usize, bool),
+    /// Keys that were not there before.
+    Load(usize, u16, u64),
+}
+
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        8 => (0u16..5, 0u64..40).prop_map(|(group, key)| entry(group, key)),
+        1 => (0u16..300, 0u64..3).prop_map(|(group, key)| entry(group, key)),
+        1 => (0u64..20).prop_map(|key| [&[EXTRA], &key.to_be_bytes()[..]].concat()),
+    ]
+}
+
+fn bound() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        6 => key(),
+        1 => Just(vec![ENTRY]),
+        1 => Just(vec![ENTRY + 1]),
+        2 => (0u16..6).prop_map(|group| [&[ENTRY], &group.to_be_bytes()[..]].concat()),
+        1 => Just(vec![EXTRA + 1]),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let value = proptest::collection::vec(any::<u8>(), 0..40);
+    prop_oneof![
+        8 => (0usize..2, key(), value).prop_map(|(space, key, value)| Step::Put(space, key, value)),
+        3 => (0usize..2, key()).prop_map(|(space, key)| Step::Delete(space, key)),
+        6 => (0usize..2, key()).prop_map(|(space, key)| Step::Get(space, key)),
+        2 => (0usize..2, bound(), bound(), 1usize..200, any::<bool>())
+            .prop_map(|(space, from, until, most, once)| Step::Visit(space, from, until, most, once)),
+        1 => (0usize..2, 0u16..5, 1u64..9).prop_map(|(space, group, keys)| Step::Load(space, group, keys)),
+    ]
+}
+
+fn apply(above: &Above, plain: &mut [Plain; 2], step: Step, loads: &mut u64) {
+    let cache = &above.cache;
+    let space = |space: usize| Space(space as u16);
+    match step {
+        Step::Put(to, key, value) => {
+            cache.write(space(to), vec![Change::Put(key.clone(), value.clone())]).unwrap();
+            plain[to].insert(key, value);
+        }
+        Step::Delete(of, key) => {
+            cache.write(space(of), vec![Change::Delete(key.clone())]).unwrap();
+            plain[of].remove(&key);
+        }
+        Step::Get(of, key) => {
+            let found = cache.get(space(of), &key, |found| found.map(<[u8]>::to_vec)).unwrap();
+            assert_eq!(found.as_ref(), plain[of].get(&key));
+        }
+        Step::Visit(of, from, until, most, once) => {
+            let mut seen = Vec::new();
+            let mut look = |key: &[u8], value: &[u8]| {
+                seen.push((key.to_vec(), value.to_vec()));
+                seen.len() < most
+            };
+            cache.visit(space(of), (&from, &until), once, &mut look).unwrap();
+            let all = plain[of].iter().filter(|(key, _)| **key >= from && **key < until);
+            assert_eq!(seen, all.take(most).map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>());
+        }
+        Step::Load(to, group, keys) => {
+            *loads += 1;
+            let new: Vec<_> = (0..keys).map(|key| entry(group, (*loads << 32) | key)).collect();
+            cache.load(space(to), &mut new.iter().map(|key| (key.as_slice(), &b"loaded"[..]))).unwrap();
+            plain[to].extend(new.into_iter().map(|key| (key, b"loaded".to_vec())));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn it_shows_what_a_plain_map_shows(
+        memory in prop_oneof![Just(0usize), Just(400), Just(2_000), Just(8_000), Just(1 << 20)],
+        steps in proptest::collection::vec(step(), 0..400),
+    ) {
+        let (above, mut plain, mut loads) = (Above::new(memory), <[Plain; 2]>::default(), 0);
+        for step in steps {
+            apply(&above, &mut plain, step, &mut loads);
+            prop_assert!(above.cache.kept.borrow().size <= above.cache.room(), "entries take more than their room");
+        }
+        let sizes = above.cache.kept.borrow().spaces.iter().flatten().map(Shard::size).sum::<usize>();
+        prop_assert_eq!(above.cache.kept.borrow().size, sizes, "the size is that of all parts");
+        for shard in above.cache.kept.borrow().spaces.iter().flatten() {
+            prop_assert_eq!(shard.bytes().0, shard.bytes().1, "a part knows what its entries take");
+        }
+        for (space, plain) in plain.iter().enumerate() {
+            let mut seen = Plain::new();
+            let mut look = |key: &[u8], value: &[u8]| seen.insert(key.to_vec(), value.to_vec()).is_none();
+            above.cache.visit(Space(space as u16), (&[], &[u8::MAX]), true, &mut look).unwrap();
+            prop_assert_eq!(&seen, plain);
+        }
+    }
+}
+
+#[test]
+fn what_fits_never_meets_the_store() {
+    let above = Above::new(1 << 20);
+    for round in 0..100u64 {
+        for key in 0..100 {
+            let old = above.get(&entry(0, key));
+            assert_eq!(old, round.checked_sub(1).map(|old| old.to_le_bytes().to_vec()));
+            above.put(&entry(0, key), &round.to_le_bytes());
+        }
+    }
+    assert_eq!((above.calls("get"), above.calls("changes")), (0, 0));
+}
+
+#[test]
+fn what_is_driven_out_is_written_many_at_a_time() {
+    let above = Above::new(200_000);
+    (0..20_000).for_each(|key| above.put(&entry(key as u16 % 8, key), b"12345678"));
+    let (changes, writes) = (above.calls("changes"), above.calls("writes"));
+    assert!(changes > 15_000, "most do not fit, and {changes} were written");
+    assert!(changes / writes > 100, "{changes} in {writes} writes");
+}
+
+#[test]
+fn what_is_used_again_stays_when_others_pass() {
+    let above = Above::new(100_000);
+    let hot = |key| entry(0, key);
+    (0..100).for_each(|key| above.put(&hot(key), b"hot"));
+    for cold in 0..50_000u64 {
+        above.put(&entry(1 + cold as u16 % 7, 1_000 + cold), b"cold");
+        above.get(&hot(cold % 100));
+    }
+    assert!(above.calls("get") < 100, "hot entries were read again {} times", above.calls("get"));
+}
+
+#[test]
+fn a_visit_writes_out_only_the_key_groups_it_comes_to() {
+    let above = Above::new(1 << 20);
+    (0..10).for_each(|group| (0..10).for_each(|key| above.put(&entry(group, key), b"value")));
+    let mut seen = 0;
+    let mut look = |_: &[u8], _: &[u8]| {
+        seen += 1;
+        seen < 15
+    };
+    above.cache.visit(Space(0), (&[ENTRY], &[ENTRY + 1]), true, &mut look).unwrap();
+    assert_eq!((seen, above.calls("changes")), (15, 20));
+}
+
+#[test]
+fn a_list_of_new_entries_is_no_longer_than_twice_the_table() {
+    let above = Above::new(10_000);
+    (0..200_000).for_each(|key| above.put(&entry(0, key % 1_000), &key.to_le_bytes()));
+    let kept = above.cache.kept.borrow();
+    let shard = &kept.spaces[0][0];
+    assert!(shard.news() <= 2 * shard.len() + 1_025, "{} of {}", shard.news(), shard.len());
+}
