@@ -150,13 +150,21 @@ fn both_say(directory: &Path, settings: Settings) -> (Option<(u8, String)>, Vec<
         fs::write(to, bytes).unwrap();
     }
     let real = job(copy.path(), true, kept(), |mut kept, n| kept.insert(n % 4, n));
-    *real.settings.borrow_mut() = settings.over(real.settings.borrow().clone());
+    let settings = settings.over(real.settings.borrow().clone());
+    *real.settings.borrow_mut() = settings;
     let started = real.spawn().unwrap();
     started.stop();
     let code = |error: &Error| (error.kind().exit_code(), error.to_string());
     let (dry, started) = (looked.as_ref().err().map(code), started.wait().err().map(|error| code(&error)));
     assert_eq!(dry, started, "a dry run says what a start says");
     (dry, looked.ok().flatten().map(|found| found.lines()).unwrap_or_default())
+}
+
+/// The slot of the Start that began the incarnation.
+fn beginning(directory: &Path) -> PathBuf {
+    let mut slots = fs::read_dir(directory.join("looked-at/log")).unwrap().map(|entry| entry.unwrap().path());
+    let begins = |path: &PathBuf| matches!(LogEntry::decode(&fs::read(path).unwrap()), Ok(LogEntry::Start(start)) if start.began.is_some());
+    slots.find(begins).expect("one Start began it")
 }
 
 fn restoring(id: u64) -> Settings {
@@ -200,11 +208,7 @@ fn going_back_past_output_that_may_be_committed_is_said_as_a_start_says_it() {
 fn a_manifest_of_another_incarnation_than_the_log_says_is_refused_as_by_a_start() {
     let directory = tempfile::tempdir().unwrap();
     stopped(directory.path());
-    let log = directory.path().join("looked-at/log");
-    let slot = fs::read_dir(&log).unwrap().map(|entry| entry.unwrap().path()).find(|path| {
-        matches!(LogEntry::decode(&fs::read(path).unwrap()), Ok(LogEntry::Start(start)) if start.began.is_some())
-    });
-    let slot = slot.expect("one Start began it");
+    let slot = beginning(directory.path());
     let Ok(LogEntry::Start(mut start)) = LogEntry::decode(&fs::read(&slot).unwrap()) else { panic!("a Start") };
     let began = start.began.as_mut().expect("it began one");
     began.key_seed ^= 1;
@@ -218,7 +222,7 @@ fn a_job_that_would_begin_anew_is_told_so_and_a_log_without_its_beginning_is_ref
     let directory = tempfile::tempdir().unwrap();
     assert_eq!(both_say(directory.path(), Settings::default()), (None, Vec::new()));
     stopped(directory.path());
-    fs::remove_file(directory.path().join("looked-at/log/0000000001.json")).unwrap();
+    fs::remove_file(beginning(directory.path())).unwrap();
     for settings in [Settings::default(), Settings { restore: Some(Restore::None), ..Settings::default() }] {
         let (code, said) = both_say(directory.path(), settings).0.expect("refused");
         assert!(code == 4 && said.contains("the first entry"), "{code}: {said}");
