@@ -80,7 +80,11 @@ async fn restored(
     manager: &JobSettings,
 ) -> Result<Result<Option<Found>>> {
     let elsewhere = match &claim.start.savepoint {
-        Some(savepoint) => Some(find_storage(&savepoint.location, None).await?.1),
+        // It was there when the log came to name it.
+        Some(savepoint) => {
+            let found = find_storage(&savepoint.location, None).await;
+            Some(found.map_err(|error| Error::unusable(error.to_string()))?.1)
+        }
         None => None,
     };
     let (Some(top), Some(storage)) = (restored_by(claim), elsewhere.as_ref().or(own)) else {
