@@ -61,7 +61,7 @@ fn output_that_could_not_be_renamed_or_cleaned_ends_a_job_at_its_start() {
 
 fn aborted(job: &Process) -> Vec<String> {
     let events = job.events_of("checkpoint").into_iter().filter(|event| event["status"] == "aborted");
-    events.map(|event| event["reason"].as_str().unwrap_or_default().to_owned()).collect()
+    events.filter_map(|event| Some(event.get("reason")?.as_str()?.to_owned())).collect()
 }
 
 /// Writes of a running job are denied for a while: checkpoints fail and say why, the attempt goes on, and the next ones succeed.

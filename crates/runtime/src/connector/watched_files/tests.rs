@@ -229,10 +229,12 @@ fn a_prefix_of_a_bucket_that_was_emptied_is_watched_on() {
     }
 }
 
+type Question = Box<dyn FnOnce() + Send>;
+
 /// Files that answer when they are told to.
 struct FarFiles {
     files: MemoryFiles,
-    asked: Mutex<(Vec<Box<dyn FnOnce() + Send>>, bool)>,
+    asked: Mutex<(Vec<Question>, bool)>,
 }
 
 impl FarFiles {
@@ -287,7 +289,7 @@ impl Files for FarFiles {
             Ok(self.info(path)?.is_dir)
         }
     }
-    fn ask(&self, _: &Path, question: Box<dyn FnOnce() + Send>) {
+    fn ask(&self, _: &Path, question: Question) {
         self.asked.lock().expect("sound").0.push(question);
     }
 }
