@@ -269,6 +269,15 @@ impl Contest {
         &self.nonces
     }
 
+    /// What the attempt would own, or owns: known from [`ContestAction::Consider`] or [`ContestAction::Create`] on.
+    #[must_use]
+    pub fn claim(&self) -> Option<&Claim> {
+        match &self.phase {
+            Phase::Considering(claim) | Phase::Creating { claim, .. } | Phase::ListingAgain(claim) => Some(claim),
+            Phase::Listing | Phase::Reading(_) | Phase::Over => None,
+        }
+    }
+
     /// Takes the answer to the last request and gives the next one.
     pub fn on(&mut self, event: ContestEvent) -> ContestAction {
         match (std::mem::replace(&mut self.phase, Phase::Over), event) {

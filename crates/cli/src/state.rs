@@ -284,7 +284,7 @@ fn export(options: &Export) -> Result<ExitCode, Failure> {
         }
         Some(path) => {
             let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let mut out = BufWriter::new(NamedTempFile::new_in(directory)?);
+            let mut out = BufWriter::new(new_file_in(directory)?);
             let entries = export_to(options, &mut out)?;
             let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.as_file().sync_all()?;
@@ -293,6 +293,14 @@ fn export(options: &Export) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A file that gets its name when it is whole. Who may read it, the umask says, as of any other.
+fn new_file_in(directory: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(directory)
 }
 
 fn export_to(options: &Export, out: &mut impl Write) -> Result<u64, Failure> {

@@ -8,8 +8,12 @@
 mod process;
 #[path = "s3/proxy.rs"]
 mod proxy;
+#[path = "s3/refused.rs"]
+mod refused;
 #[path = "s3/server.rs"]
 mod server;
+#[path = "s3/sink.rs"]
+mod sink;
 
 use bytes::Bytes;
 use flott_runtime::io::runtime::block_on;
@@ -145,6 +149,17 @@ async fn a_create_whose_answer_is_lost_is_unknown_and_found_to_be_ones_own() {
         let StorageReply::Read(bytes) = storage.serve(read("log/1.json")).await else { panic!("it is there") };
         assert_eq!(&bytes[..], b"{mine}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_create_that_others_are_at_is_unknown_and_then_ones_own() {
+    let server = started();
+    let faults = vec![("PUT", "log/1.json", Fault::Answer(409, "ConditionalRequestConflict"))];
+    let proxy = Proxy::with_faults(&server.address(), faults);
+    let storage = open(&proxy.address(), "job");
+    let reply = storage.serve(create("log/1.json")).await;
+    assert!(matches!(reply, StorageReply::Unknown(_)), "it is not there: {reply:?}");
+    assert!(matches!(storage.serve(create("log/1.json")).await, StorageReply::Created));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

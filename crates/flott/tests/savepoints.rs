@@ -270,6 +270,14 @@ fn a_dry_run_says_what_would_be_restored_and_writes_not_a_byte() {
     let mut workers = second.job().with(&["--restore", &from, "--dry-run", "--require", "exactly-once"]).start();
     workers.must_end_with(0);
     assert_eq!((snapshot(&shelf), snapshot(&first.checkpoints()), snapshot(&first.output())), before);
+    // The log says that a savepoint is restored, and it is gone.
+    second.job().with(&["--restore", &from]).crash_at("AfterStart").start().must_crash();
+    fs::rename(shelf.join("one"), shelf.join("elsewhere")).expect("moved");
+    for arguments in [&["--dry-run"][..], &[]] {
+        second.job().with(arguments).start().must_end_with(4);
+    }
+    fs::rename(shelf.join("elsewhere"), shelf.join("one")).expect("moved");
+    second.job().with(&["--dry-run"]).start().must_end_with(0);
     let segment = snapshot(&shelf).into_keys().find(|path| path.extension().is_some_and(|e| e == "seg")).expect("one");
     let mut bytes = fs::read(&segment).expect("read");
     bytes[9] ^= 1;

@@ -162,6 +162,24 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// `NotFound`, or as the system says.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Nobody goes on with a file that was created here: what this machine holds of it until it is synced may be given back.
+    /// Changes nothing that can be seen at its path.
+    fn give_up(&self, path: &Path) {
+        let _ = path;
+    }
+    /// Whether there is a directory at a path. In a bucket every prefix is one, also if nothing begins with it.
+    ///
+    /// # Errors
+    /// `NotFound`, or as the system says.
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.info(path)?.is_dir)
+    }
+    /// Does what asks about a path: at once, on the caller's thread, if these files answer soon; else on another thread, and
+    /// this returns before it is done. It is dropped undone if the process ends.
+    fn ask(&self, path: &Path, question: Box<dyn FnOnce() + Send>) {
+        let _ = path;
+        question();
+    }
 }
 
 /// A file open for reading.

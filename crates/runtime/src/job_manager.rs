@@ -28,7 +28,7 @@ mod shape;
 mod tests;
 
 pub use desk::Entropy;
-pub use dry_run::{check_restore, looking_attempt};
+pub use dry_run::{Looked, adopted_by, check_restore, instead_of_damaged, look_at_claim, looking_attempt, restored_by};
 pub use machine::JobManager;
 pub use promises::{check_required, promises};
 pub use settings::JobSettings;

@@ -14,7 +14,9 @@ use crate::io::{StorageReply, StorageRequest};
 use crate::layout;
 use crate::manifest::{BaseEntry, Manifest};
 use bytes::Bytes;
-use flott_checkpoint::{CheckpointEntry, CheckpointId, Elsewhere, Incarnation, LiteSet, LogEntry, Savepoint, Slot};
+use flott_checkpoint::{
+    CheckpointEntry, CheckpointId, Elsewhere, EntryError, Incarnation, LiteSet, LogEntry, Savepoint, Slot,
+};
 use std::future::Future;
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -130,46 +132,19 @@ async fn newest(storage: &impl Serve, location: &str) -> Result<CheckpointEntry>
     Err(Error::refused(format!("there is no savepoint and no checkpoint in {location}: {what}")))
 }
 
-/// What a process of the job would restore from its own log (L3): what the head says, or the checkpoint that is named.
-/// `None`: nothing, the job would begin anew. `Err` in the answer: a savepoint that lies elsewhere.
-///
-/// # Errors
-/// `Unusable` if the log is damaged or has no such checkpoint.
-pub async fn what_the_log_says(
-    storage: &impl Serve,
-    id: Option<CheckpointId>,
-) -> Result<Option<Result<CheckpointEntry, Savepoint>>> {
-    let unusable = |error: Error| Error::unusable(error.to_string());
-    if let Some(id) = id {
-        return entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable);
-    }
-    let Some(head) = slots(storage).await?.last().copied() else { return Ok(None) };
-    match log_entry(storage, head).await? {
-        Some(Ok(LogEntry::Checkpoint(entry))) => Ok(Some(Ok(entry))),
-        Some(Ok(LogEntry::Start(start))) => match (start.restored_from, start.savepoint) {
-            (Some(id), _) => entry_of(storage, id).await.map(Ok).map(Some).map_err(unusable),
-            (None, savepoint) => Ok(savepoint.map(Err)),
-        },
-        Some(Err(what)) => Err(Error::unusable(format!("{} is unusable: {what}", layout::slot(head)))),
-        None => Ok(None),
-    }
-}
-
-/// Reads a checkpoint and all that it builds on, every byte, and compares it with its checksums. Gives back its manifests,
-/// the newest first.
+/// Reads every byte of some checkpoints, and compares it with its checksums.
 ///
 /// # Errors
 /// `Unusable`, naming what is missing or damaged.
-pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
-    let manifests = manifests(storage, top).await?;
-    for manifest in &manifests {
+pub async fn read_blobs(storage: &impl Serve, manifests: &[Manifest]) -> Result<()> {
+    for manifest in manifests {
         for (path, blob) in manifest.blobs() {
             read_blob(storage, None::<&StorageServer>, path, blob)
                 .await
                 .map_err(|error| error.at_checkpoint(manifest.id))?;
         }
     }
-    Ok(manifests)
+    Ok(())
 }
 
 /// Reads the manifests of a checkpoint and of all that it builds on, the newest first.
@@ -177,20 +152,28 @@ pub async fn read_whole(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Mani
 /// # Errors
 /// `Unusable`, naming what is missing or damaged.
 pub async fn manifests(storage: &impl Serve, top: BaseEntry) -> Result<Vec<Manifest>> {
+    sound_manifests(storage, top).await.and_then(|sound| sound)
+}
+
+/// The same; an error in the answer: one is missing or damaged, so an older checkpoint may do.
+///
+/// # Errors
+/// If one cannot be read for another reason, as one of a newer version.
+pub async fn sound_manifests(storage: &impl Serve, top: BaseEntry) -> Result<Result<Vec<Manifest>>> {
     let (mut manifests, mut next) = (Vec::new(), Some(top));
     while let Some(entry) = next {
         let path = entry.path();
-        let unusable = |what: &str| Error::unusable(format!("{path} {what}")).at_checkpoint(entry.id);
-        let bytes = read(storage, &path).await?.ok_or_else(|| unusable("is missing"))?;
+        let unusable = |what: &str| Ok(Err(Error::unusable(format!("{path} {what}")).at_checkpoint(entry.id)));
+        let Some(bytes) = read(storage, &path).await? else { return unusable("is missing") };
         if Manifest::checksum(&bytes) != entry.checksum {
-            return Err(unusable("is damaged: its checksum is not the one that was recorded"));
+            return unusable("is damaged: its checksum is not the one that was recorded");
         }
         let manifest = Manifest::decode(&path, &bytes)?;
         // A manifest's base is older than itself: that was checked when it was decoded, so this comes to an end.
         next = manifest.base;
         manifests.push(manifest);
     }
-    Ok(manifests)
+    Ok(Ok(manifests))
 }
 
 /// The entry of a checkpoint in a directory, of the newest one if none is named; and whether the directory is a savepoint's.
@@ -249,8 +232,13 @@ pub(crate) async fn slots(storage: &impl Serve) -> Result<LiteSet<Slot>> {
 }
 
 pub(crate) async fn log_entry(storage: &impl Serve, slot: Slot) -> Result<Option<Result<LogEntry, String>>> {
+    let entry = read_slot(storage, slot).await?;
+    Ok(entry.map(|entry| entry.map_err(|error| error.to_string())))
+}
+
+pub(crate) async fn read_slot(storage: &impl Serve, slot: Slot) -> Result<Option<Result<LogEntry, EntryError>>> {
     let bytes = read(storage, &layout::slot(slot)).await?;
-    Ok(bytes.map(|bytes| LogEntry::read(slot, &bytes).map_err(|error| error.to_string())))
+    Ok(bytes.map(|bytes| LogEntry::read(slot, &bytes)))
 }
 
 async fn manifest_of(storage: &impl Serve, entry: &CheckpointEntry) -> Result<Bytes> {

@@ -6,6 +6,7 @@
 pub mod connector_contexts;
 mod crash_point;
 mod deterministic;
+pub mod hindered_files;
 pub mod host_suite;
 pub mod memory_files;
 pub mod memory_store;

@@ -162,6 +162,15 @@ fn counts(directory: &str) -> BTreeMap<u64, u64> {
 }
 
 /// Stops the job in the middle of its input, with a savepoint.
+/// Who may read a file, the umask says.
+fn must_be_as_open_as_any(file: &Path) {
+    let other = file.with_extension("other");
+    fs::write(&other, "").expect("written");
+    let permissions = |path: &Path| fs::metadata(path).expect("it is there").permissions();
+    assert_eq!(permissions(file), permissions(&other));
+    fs::remove_file(other).expect("removed");
+}
+
 fn savepoint(place: &Path) -> String {
     let (job, taken) = (slow(place, "first"), text(place.join("taken")));
     counting(&job, place, Some(NUMBERS / 3));
@@ -194,6 +203,7 @@ fn a_job_begins_with_imported_state_and_goes_on_from_where_the_template_was() {
     for (format, file) in [("json", "rows.jsonl"), ("csv", "rows.csv")] {
         let (file, to) = (text(place.path().join(file)), text(place.path().join(format!("from-{format}"))));
         must(&["state", "export", &taken, "--operator", "count", "--format", format, "--output", &file]);
+        must_be_as_open_as_any(Path::new(&file));
         must(&["state", "import", &file, "--from", &taken, "--to", &to, "--operator", "count"]);
         must_verify(&to);
         assert_eq!(counts(&to), before, "{format}");

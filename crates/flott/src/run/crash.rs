@@ -255,4 +255,16 @@ impl Files for Watched {
         self.crash.reached(Point::BetweenCommits);
         Ok(())
     }
+
+    fn give_up(&self, path: &Path) {
+        self.files.give_up(path);
+    }
+
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        self.files.is_directory(path)
+    }
+
+    fn ask(&self, path: &Path, question: Box<dyn FnOnce() + Send>) {
+        self.files.ask(path, question);
+    }
 }

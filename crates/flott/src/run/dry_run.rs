@@ -1,18 +1,20 @@
-//! `--dry-run`: everything that a start with `--restore` checks, without a start. Reads only: nothing is run, and not a byte is
-//! written.
+//! `--dry-run`: everything that a start checks before it runs, without a start, with the decisions of a start. Reads only: nothing
+//! is run, and not a byte is written.
 
 use crate::graph::Frozen;
 use crate::settings::Settings;
-use flott_checkpoint::{AttemptId, CheckpointId, Restore};
+use flott_checkpoint::{AttemptId, Claim, Restore};
 use flott_runtime::attempt::World;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
 use flott_runtime::io::place_files::PlaceFiles;
 use flott_runtime::io::runtime::block_on;
-use flott_runtime::io::storage::{StorageServer, find_storage, open_storage_to_read};
+use flott_runtime::io::storage::{StorageServer, find_storage, open_storage_if_there};
 use flott_runtime::io::threads::OsThreads;
-use flott_runtime::job_manager::{JobSettings, check_restore, looking_attempt};
-use flott_runtime::manifest::{AdoptedLife, BaseEntry, Manifest};
+use flott_runtime::job_manager::{
+    JobSettings, adopted_by, check_restore, instead_of_damaged, look_at_claim, looking_attempt, restored_by,
+};
+use flott_runtime::manifest::Manifest;
 use flott_runtime::savepoint;
 use flott_runtime::sink::SinkContext;
 use flott_runtime::worker::Look;
@@ -34,18 +36,76 @@ pub(crate) struct Found {
 /// runtime.
 pub(crate) fn dry_run(frozen: &Frozen, settings: &Settings) -> Result<Option<Found>> {
     let manager = super::manager_settings(settings, &frozen.plan)?;
-    let Some((storage, top, claim)) = block_on(locate(&frozen.plan.job, settings))?? else {
-        return Ok(None);
+    block_on(look(frozen, settings, &manager))?
+}
+
+/// Goes the way of a start, from one checkpoint to an older one if need be.
+async fn look(frozen: &Frozen, settings: &Settings, manager: &JobSettings) -> Result<Option<Found>> {
+    let Some(directory) = &settings.checkpoint_dir else {
+        return Err(Error::refused("there is nothing to look at: checkpoints are off")
+            .hint("name what would be restored with --restore PATH or --checkpoint-dir"));
+    };
+    let own = open_storage_if_there(directory, &frozen.plan.job).await?;
+    let mut wanted = manager.restore.clone();
+    if let Some(location) = &settings.restore_from {
+        let (elsewhere, _) = super::savepoint::find(location, settings.claim.unwrap_or(false)).await?;
+        wanted = Restore::Savepoint(Box::new(elsewhere));
+    }
+    let mut warnings = Vec::new();
+    loop {
+        let looked = look_at_claim(own.as_ref(), wanted, &frozen.plan, manager).await?;
+        warnings.extend(looked.warnings);
+        match restored(&looked.claim, own.as_ref(), frozen, manager).await? {
+            Ok(found) => {
+                check_outputs(frozen, &looked.claim, found.as_ref().and_then(|it| it.manifests.first()), manager)?;
+                return Ok(found.map(|found| {
+                    warnings.extend(found.warnings);
+                    Found { warnings, ..found }
+                }));
+            }
+            Err(damage) => {
+                let (older, warning) = instead_of_damaged(&looked.claim, damage, &frozen.plan, manager)?;
+                warnings.push(warning);
+                wanted = older;
+            }
+        }
+    }
+}
+
+/// Reads and checks what a claim restores. An error in the answer: it is damaged, if it is not of other types.
+async fn restored(
+    claim: &Claim,
+    own: Option<&StorageServer>,
+    frozen: &Frozen,
+    manager: &JobSettings,
+) -> Result<Result<Option<Found>>> {
+    let elsewhere = match &claim.start.savepoint {
+        // It was there when the log came to name it.
+        Some(savepoint) => {
+            let found = find_storage(&savepoint.location, None).await;
+            Some(found.map_err(|error| Error::unusable(error.to_string()))?.1)
+        }
+        None => None,
+    };
+    let (Some(top), Some(storage)) = (restored_by(claim), elsewhere.as_ref().or(own)) else {
+        check_restore(claim, None, &frozen.plan, manager)?;
+        return Ok(Ok(None));
+    };
+    let manifests = match savepoint::sound_manifests(storage, top).await? {
+        Ok(manifests) => manifests,
+        Err(damage) => return Ok(Err(damage)),
+    };
+    let newest = manifests.first().ok_or_else(|| Error::unusable("there is no manifest"))?;
+    let mut warnings = check_restore(claim, Some(newest), &frozen.plan, manager)?;
+    if newest.finished {
+        warnings.push("the job has finished there: it would commit its output and end".to_owned());
+    }
+    let fits = match savepoint::read_blobs(storage, &manifests).await {
+        Ok(()) => check_entries(storage, &manifests, frozen, manager).await,
+        Err(damage) => Err(damage),
     };
     let place = storage.name().to_owned();
-    let manifests = block_on(savepoint::read_whole(&storage, top))??;
-    let newest = manifests.first().ok_or_else(|| Error::unusable("there is no manifest"))?;
-    let warnings = fits(newest, frozen, &manager)?;
-    block_on(check_entries(&storage, &manifests, frozen, &manager))??;
-    if let Some(claim) = claim {
-        check_outputs(frozen, newest, claim, manager.overwrite)?;
-    }
-    Ok(Some(Found { place, manifests, warnings, begins: claim.is_some() }))
+    Ok(fits.map(|()| Some(Found { place, manifests, warnings, begins: claim.begins() })))
 }
 
 /// Decodes every entry of every worker with the types of the job, as a restore would.
@@ -74,72 +134,35 @@ async fn check_entries(
     Ok(())
 }
 
-fn fits(manifest: &Manifest, frozen: &Frozen, settings: &JobSettings) -> Result<Vec<String>> {
-    let mut warnings = check_restore(manifest, &frozen.plan, settings)?;
-    if manifest.finished {
-        warnings.push("the job has finished there: it would commit its output and end".to_owned());
-    }
-    Ok(warnings)
-}
-
-/// The storage and the checkpoint in it; and if an incarnation begins with it, whether output is claimed.
-async fn locate(job: &str, settings: &Settings) -> Result<Option<(StorageServer, BaseEntry, Option<bool>)>> {
-    if let Some(location) = &settings.restore_from {
-        return elsewhere(location, settings.claim.unwrap_or(false)).await.map(Some);
-    }
-    let id = match &settings.restore {
-        Some(Restore::None) => return Ok(None),
-        Some(Restore::Id(id)) => Some(*id),
-        _ => None,
-    };
-    let Some(directory) = &settings.checkpoint_dir else {
-        return Err(Error::refused("there is nothing to look at: checkpoints are off")
-            .hint("name what would be restored with --restore PATH or --checkpoint-dir"));
-    };
-    let storage = open_storage_to_read(directory, job).await?;
-    match savepoint::what_the_log_says(&storage, id).await? {
-        None => Ok(None),
-        Some(Ok(entry)) => {
-            let top = BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum };
-            Ok(Some((storage, top, None)))
-        }
-        Some(Err(from)) => elsewhere(&from.location, from.claim).await.map(Some),
-    }
-}
-
-async fn elsewhere(location: &str, claim: bool) -> Result<(StorageServer, BaseEntry, Option<bool>)> {
-    let (_, storage) = find_storage(location, None).await?;
-    let place = storage.name().to_owned();
-    let (found, _) = savepoint::find(&storage, &place, claim).await?;
-    let top =
-        BaseEntry { id: found.savepoint.id, attempt: found.savepoint.attempt, checksum: found.savepoint.checksum };
-    Ok((storage, top, Some(claim)))
-}
-
 /// R4, as far as sinks can say so without changing anything.
-fn check_outputs(frozen: &Frozen, manifest: &Manifest, claim: bool, overwrite: bool) -> Result<()> {
-    let mut lives = manifest.adopted.clone();
-    lives.push(AdoptedLife { incarnation: manifest.incarnation.clone(), up_to: manifest.id });
+fn check_outputs(frozen: &Frozen, claim: &Claim, newest: Option<&Manifest>, manager: &JobSettings) -> Result<()> {
+    if claim.restore.is_some() {
+        return Ok(());
+    }
+    let lives = adopted_by(claim, newest);
+    let adopts = !manager.overwrite && !lives.is_empty();
     for (sink, make) in &frozen.committers {
-        let Some(committer) = make(&context(&frozen.plan.job, sink, manifest.id)) else { continue };
+        let Some(committer) = make(&context(&frozen.plan.job, sink, claim)) else { continue };
         if committer.claims_by_looking() {
-            let looked = if claim { committer.adopt(&lives) } else { committer.claim(overwrite) };
+            let looked = if adopts { committer.adopt(&lives) } else { committer.claim(manager.overwrite) };
             looked.map_err(|error| error.at_operator(sink))?;
         }
     }
     Ok(())
 }
 
-fn context(job: &str, sink: &str, after: CheckpointId) -> SinkContext {
+fn context(job: &str, sink: &str, claim: &Claim) -> SinkContext {
+    // No incarnation has the name of one that would begin: it is foreign to all.
+    let incarnation = if claim.begins() { "dryrun".to_owned() } else { format!("{:016x}", claim.incarnation.id) };
+
     SinkContext {
         job: job.to_owned(),
         operator: sink.to_owned(),
         subtask: 0,
         parallelism: 1,
-        // No incarnation has such a name: it is foreign to all.
-        incarnation: "dryrun".to_owned(),
+        incarnation,
         attempt: AttemptId(0),
-        first_checkpoint: CheckpointId(after.0.saturating_add(1)),
+        first_checkpoint: claim.next_id(),
         files: Arc::new(PlaceFiles::default()),
         stdout: Arc::new(|_: &str| {}),
         waker: Arc::new(|| {}),

@@ -25,6 +25,8 @@ pub(super) struct PartFile {
     written: u64,
     /// Of the bytes that are written.
     hash: Xxh3,
+    /// Where it was begun.
+    files: Option<Arc<dyn Files>>,
 }
 
 /// How far the file is.
@@ -49,7 +51,15 @@ enum State {
 impl PartFile {
     /// A part that is not on the disk yet.
     pub(super) fn new(path: PathBuf) -> PartFile {
-        PartFile { path, state: State::Absent, buffer: Vec::new(), rest: None, written: 0, hash: Xxh3::new() }
+        PartFile {
+            path,
+            state: State::Absent,
+            buffer: Vec::new(),
+            rest: None,
+            written: 0,
+            hash: Xxh3::new(),
+            files: None,
+        }
     }
 
     /// Where it is.
@@ -153,10 +163,12 @@ impl PartFile {
                 return Ok(());
             }
         }
+        self.files.get_or_insert_with(|| Arc::clone(files));
         let file = files.create_new(&self.path).map_err(|error| {
             if error.kind() == io::ErrorKind::AlreadyExists {
                 // Never remove what we did not create.
                 self.state = State::Absent;
+                self.files = None;
             }
             failed_at(&self.path, "create", &error)
         })?;
@@ -186,5 +198,14 @@ impl PartFile {
         self.buffer.drain(..there);
         self.state = State::Open(file);
         Ok(())
+    }
+}
+
+/// An attempt that ends gives back what its parts hold on this machine.
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if let Some(files) = &self.files {
+            files.give_up(&self.path);
+        }
     }
 }

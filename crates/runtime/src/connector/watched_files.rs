@@ -2,11 +2,12 @@
 //!
 //! The list of a source's splits never changes, and files come; so the splits are a fixed number of shares, and a file belongs to
 //! one of them by its name. A share reads one file after the other and remembers which it has read, so that each is read once.
-//! All readers of a process look at the directory together, once a second.
+//! All readers of a process look at the directory together, once a second; in a bucket on a thread of its own, and they wait to be
+//! woken.
 //!
 //! A file must not change once it was seen: it is written elsewhere and moved in. What was read and grew since is an error; what
 //! was read and is gone is forgotten. A directory that is not there is an error of the attempt, so the job is restarted with
-//! growing pauses, and goes on where it was when the directory is back.
+//! growing pauses, and goes on where it was when the directory is back. A prefix of a bucket is there as long as the bucket is.
 
 use super::file_source::{
     self, FilePosition, FileSource, Fingerprint, ParsedFormat, ReadFormat, fixed_directory, matching,
@@ -14,13 +15,13 @@ use super::file_source::{
 use crate::error::{Error, Result};
 use crate::io::Files;
 use crate::key::owner_of_name;
-use crate::source::{BoxedReader, DeadLetters, Next, Source, SourceContext, SplitReader};
+use crate::source::{BoxedReader, DeadLetters, Next, Source, SourceContext, SplitReader, Waker};
 use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 #[cfg(test)]
@@ -48,11 +49,40 @@ impl<F> WatchedFiles<F> {
     }
 }
 
+/// Names and lengths.
+type Listing = Vec<(String, u64)>;
+
 /// What somebody saw in the directory.
 #[derive(Default)]
 struct Seen {
     at: Option<Time>,
-    files: Arc<Vec<(String, u64)>>,
+    files: Arc<Listing>,
+    /// The next look, and its number.
+    look: Look,
+    number: u64,
+    /// Whom to wake when it is done.
+    waiting: Vec<Waker>,
+}
+
+/// A look takes its time if the directory is far away, so no worker waits for it.
+#[derive(Default)]
+enum Look {
+    #[default]
+    NotBegun,
+    UnderWay,
+    /// Nobody has made use of it yet.
+    Done(Result<Listing>),
+}
+
+impl Seen {
+    fn is_fresh(&self, now: Time) -> bool {
+        // A clock that went back is looked at anew.
+        self.at.is_some_and(|at| at <= now && now.since(at) < LOOK_EACH)
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How far a share was read. Stored in checkpoints; `docs/formats.md` describes it.
@@ -89,6 +119,8 @@ impl<F: ReadFormat> Source for WatchedFiles<F> {
             share,
             read,
             current: None,
+            waker: Arc::clone(&cx.waker),
+            waits_for: None,
             looked_at: None,
             place: String::new(),
         };
@@ -119,14 +151,23 @@ impl<F: ParsedFormat> DeadLetters for WatchedFiles<F> {
 fn look(pattern: &str, files: &Arc<dyn Files>) -> Result<Vec<(String, u64)>> {
     let directory = fixed_directory(pattern);
     let directory = if directory.as_os_str().is_empty() { ".".into() } else { directory };
-    match files.info(&directory) {
-        Ok(info) if info.is_dir => matching(pattern, files),
-        Ok(_) => Err(Error::failed(format!("the watched directory {} is no directory", directory.display()))),
+    match files.is_directory(&directory) {
+        Ok(true) => matching(pattern, files),
+        Ok(false) => Err(Error::failed(format!("the watched directory {} is no directory", directory.display()))),
         Err(error) => {
             Err(Error::failed(format!("the watched directory {} cannot be read: {error}", directory.display()))
                 .hint("put it back: the job goes on where it was"))
         }
     }
+}
+
+/// What comes next in a share.
+enum Coming {
+    File(String),
+    /// Nothing by now.
+    Nothing,
+    /// Somebody is looking, and wakes the reader.
+    Unknown,
 }
 
 /// Reads the files of one share. See the head of this file.
@@ -137,6 +178,9 @@ struct ShareReader<F: ReadFormat> {
     share: u16,
     read: BTreeMap<String, Fingerprint>,
     current: Option<(String, BoxedReader<F::Item, FilePosition>)>,
+    waker: Waker,
+    /// The number of the look that wakes this reader.
+    waits_for: Option<u64>,
     /// When this reader last made use of a look.
     looked_at: Option<Time>,
     place: String,
@@ -157,21 +201,52 @@ impl<F: ReadFormat> ShareReader<F> {
         self.files.info(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    /// What is in the directory, as somebody saw it less than a second ago.
-    fn look(&mut self, now: Time) -> Result<Arc<Vec<(String, u64)>>> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that went back is looked at anew.
-        if seen.at.is_none_or(|at| at > now || now.since(at) >= LOOK_EACH) {
-            seen.files = Arc::new(look(&self.source.pattern, &self.files)?);
-            seen.at = Some(now);
+    /// Looks into the directory if it is time for it and nobody does; whoever waits is woken when it is done.
+    fn begin_to_look(&self, now: Time) {
+        let mut shared = lock(&self.seen);
+        if shared.is_fresh(now) || !matches!(shared.look, Look::NotBegun) {
+            return;
+        }
+        shared.look = Look::UnderWay;
+        shared.number += 1;
+        drop(shared);
+        let (source, seen, files) = (Arc::clone(&self.source), Arc::clone(&self.seen), Arc::clone(&self.files));
+        let question = move || {
+            let found = look(&source.pattern, &files);
+            let mut shared = lock(&seen);
+            shared.look = Look::Done(found);
+            let waiting = std::mem::take(&mut shared.waiting);
+            drop(shared);
+            waiting.iter().for_each(|wake| wake());
+        };
+        self.files.ask(&fixed_directory(&self.source.pattern), Box::new(question));
+    }
+
+    /// What is in the directory, as somebody saw it less than a second ago; `None`: somebody is looking.
+    fn look(&mut self, now: Time) -> Result<Option<Arc<Listing>>> {
+        self.begin_to_look(now);
+        let mut seen = lock(&self.seen);
+        match std::mem::take(&mut seen.look) {
+            Look::Done(found) => {
+                seen.files = Arc::new(found?);
+                seen.at = Some(now);
+            }
+            Look::UnderWay if !seen.is_fresh(now) => {
+                seen.look = Look::UnderWay;
+                if self.waits_for.replace(seen.number) != Some(seen.number) {
+                    seen.waiting.push(Arc::clone(&self.waker));
+                }
+                return Ok(None);
+            }
+            other => seen.look = other,
         }
         self.looked_at = seen.at;
-        Ok(Arc::clone(&seen.files))
+        Ok(Some(Arc::clone(&seen.files)))
     }
 
     /// The next file of this share that was not read.
-    fn next_file(&mut self, now: Time) -> Result<Option<String>> {
-        let seen = self.look(now)?;
+    fn next_file(&mut self, now: Time) -> Result<Coming> {
+        let Some(seen) = self.look(now)? else { return Ok(Coming::Unknown) };
         let mine: Vec<&(String, u64)> =
             seen.iter().filter(|(name, _)| owner_of_name(name, SHARES) == self.share).collect();
         for (name, length) in &mine {
@@ -187,7 +262,8 @@ impl<F: ReadFormat> ShareReader<F> {
             }
         }
         self.read.retain(|name, _| mine.iter().any(|(there, _)| there == name));
-        Ok(mine.into_iter().map(|(name, _)| name).find(|name| !self.read.contains_key(*name)).cloned())
+        let unread = mine.into_iter().map(|(name, _)| name).find(|name| !self.read.contains_key(*name));
+        Ok(unread.map_or(Coming::Nothing, |name| Coming::File(name.clone())))
     }
 }
 
@@ -210,7 +286,8 @@ impl<F: ReadFormat> SplitReader for ShareReader<F> {
                 }
             }
             match self.next_file(now)? {
-                Some(name) if !self.is_gone(&name) => self.begin(name, None)?,
+                Coming::File(name) if !self.is_gone(&name) => self.begin(name, None)?,
+                Coming::Unknown => return Ok(Next::Pending),
                 _ => return Ok(Next::At(self.looked_at.unwrap_or(now).after(LOOK_EACH).max(Time(now.0 + 1)))),
             }
         }

@@ -11,7 +11,7 @@ use super::storage::{Looked, StorageServer, StoreOptions, open_bucket};
 use super::{FileInfo, Files, ReadFile, StorageReply, StorageRequest, WriteFile};
 use bytes::Bytes;
 use spool::{Spool, Spooled};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,8 @@ const BLOCK: u64 = 4 << 20;
 const PIECE: usize = 1 << 20;
 /// What begins a path in a bucket.
 const SCHEMES: [&str; 6] = ["s3:", "s3a:", "gs:", "gcs:", "az:", "azure:"];
+/// What is written at the start where output goes, and taken away again.
+const PROBE: &str = ".flott-probe";
 /// Of these, where a copy goes on after its answer.
 const LATE_COPIES: [&str; 2] = ["az:", "azure:"];
 
@@ -41,6 +43,9 @@ struct Shared {
     /// What is written and not uploaded, by URL.
     spooled: Mutex<BTreeMap<String, Arc<Spooled>>>,
     spool: Spool,
+    /// The prefixes that output has been shown to be possible in.
+    proved: Mutex<BTreeSet<String>>,
+    options: StoreOptions,
     runtime: OnceLock<Runtime>,
 }
 
@@ -84,11 +89,36 @@ fn is_remote(path: &Path) -> bool {
     first.is_some_and(|first| SCHEMES.iter().any(|scheme| first.as_os_str() == *scheme))
 }
 
+impl PlaceFiles {
+    /// The same, with options for the object stores.
+    #[must_use]
+    pub fn with_options(options: StoreOptions) -> PlaceFiles {
+        let mut shared = Shared::default();
+        shared.options = options;
+        PlaceFiles(Arc::new(shared))
+    }
+
+    /// How many files are held on the local disk because they are not uploaded.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.0.spooled().len()
+    }
+}
+
 #[cfg(test)]
 impl PlaceFiles {
     /// Serves a bucket with this storage.
-    fn with_bucket(root: &str, server: StorageServer) -> PlaceFiles {
+    pub(crate) fn with_bucket(root: &str, server: StorageServer) -> PlaceFiles {
         let files = PlaceFiles::default();
+        files.0.buckets().insert(root.to_owned(), server);
+        files
+    }
+
+    /// The same, with a folder of its own for what is not uploaded.
+    pub(crate) fn spooling_in(directory: &Path, root: &str, server: StorageServer) -> PlaceFiles {
+        let mut shared = Shared::default();
+        shared.spool = Spool::at(directory);
+        let files = PlaceFiles(Arc::new(shared));
         files.0.buckets().insert(root.to_owned(), server);
         files
     }
@@ -115,27 +145,28 @@ impl Shared {
         if let Some(server) = self.buckets().get(&root) {
             return Ok(Object { server: server.clone(), root, key });
         }
-        let server = open_bucket(&root, &StoreOptions::default()).map_err(|error| invalid(error.to_string()))?;
+        let server = open_bucket(&root, &self.options).map_err(|error| invalid(error.to_string()))?;
         self.buckets().insert(root.clone(), server.clone());
         Ok(Object { server, root, key })
     }
 
+    /// The threads of these files.
+    fn runtime(&self) -> io::Result<&Runtime> {
+        if self.runtime.get().is_none() {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            let fresh = builder.worker_threads(1).thread_name("flott-objects").enable_all().build()?;
+            // Of two that are made at the same time one is dropped, unused.
+            if let Err(second) = self.runtime.set(fresh) {
+                second.shutdown_background();
+            }
+        }
+        self.runtime.get().ok_or_else(|| io::Error::other("there is no I/O runtime"))
+    }
+
     /// Does something on threads of its own and waits for it: whoever calls this may be inside of another runtime.
     fn wait<T: Send + 'static>(&self, doing: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
-        let runtime = match self.runtime.get() {
-            Some(runtime) => runtime,
-            None => {
-                let mut builder = tokio::runtime::Builder::new_multi_thread();
-                let fresh = builder.worker_threads(1).thread_name("flott-objects").enable_all().build()?;
-                // Of two that are made at the same time one is dropped, unused.
-                if let Err(second) = self.runtime.set(fresh) {
-                    second.shutdown_background();
-                }
-                self.runtime.get().ok_or_else(|| io::Error::other("there is no I/O runtime"))?
-            }
-        };
         let (to, from) = mpsc::channel();
-        runtime.spawn(async move {
+        self.runtime()?.spawn(async move {
             let _ = to.send(doing.await);
         });
         from.recv().map_err(|_| io::Error::other("the I/O runtime has ended"))
@@ -147,6 +178,20 @@ impl Shared {
         }
         let (server, key) = (object.server.clone(), object.key.clone());
         self.wait(async move { server.look(&key).await })?.map_err(io::Error::other)
+    }
+
+    /// Shows that output can be written below a prefix, once: afterwards what fails may heal.
+    fn prove(&self, path: &Path) -> io::Result<()> {
+        let object = self.object(path)?;
+        // Held meanwhile: the subtasks of a sink come all at once.
+        let mut proved = self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        if proved.contains(&object.url()) {
+            return Ok(());
+        }
+        let (server, key) = (object.server.clone(), object.key.clone());
+        self.wait(async move { server.prove(&key, PROBE).await })?.map_err(io::Error::other)?;
+        proved.insert(object.url());
+        Ok(())
     }
 
     /// Names below a prefix, and lengths.
@@ -297,11 +342,8 @@ impl Files for PlaceFiles {
             return OsFiles.create_dir_all(path);
         }
         refuse_late_copies(path)?;
-        // Whether we may look at it at all is better known now than at the first checkpoint.
-        let object = self.0.object(path).map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))?;
-        self.0.look(&object).map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))?;
-        let listed = self.0.below(&object, &object.key);
-        listed.map(|_| ()).map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))
+        // Whether we may write there is better known now than at the first checkpoint.
+        self.0.prove(path).map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
@@ -333,6 +375,24 @@ impl Files for PlaceFiles {
         let object = self.0.object(path)?;
         self.0.spooled().remove(&object.url());
         done(self.0.wait(object.server.serve(StorageRequest::Delete { path: object.key }))?)
+    }
+
+    fn give_up(&self, path: &Path) {
+        if let (true, Ok(object)) = (is_remote(path), self.0.object(path)) {
+            self.0.spooled().remove(&object.url());
+        }
+    }
+
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        // Nobody has made it, so nobody can take it away. Whether the bucket is there, a listing says.
+        if is_remote(path) { Ok(true) } else { OsFiles.is_directory(path) }
+    }
+
+    fn ask(&self, path: &Path, question: Box<dyn FnOnce() + Send>) {
+        match self.0.runtime() {
+            Ok(runtime) if is_remote(path) => drop(runtime.spawn_blocking(question)),
+            _ => question(),
+        }
     }
 }
 

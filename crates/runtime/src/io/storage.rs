@@ -20,7 +20,8 @@ mod troubled;
 pub use objects::Looked;
 pub(crate) use open::open_bucket;
 pub use open::{
-    create_savepoint_storage, find_storage, find_storage_with, open_storage, open_storage_to_read, open_storage_with,
+    create_savepoint_storage, find_storage, find_storage_with, open_storage, open_storage_if_there,
+    open_storage_to_read, open_storage_with,
 };
 pub use remote::StoreOptions;
 pub use retry::RetryOptions;

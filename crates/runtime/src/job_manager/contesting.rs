@@ -1,13 +1,14 @@
 //! The first phase of an attempt: winning its Start, and with it the log (L2, L3, L5). Drives floor 0's contest over the
 //! storage, and judges a claim that departs from what the head says (R2).
 
+use super::JobSettings;
 use super::desk::Cx;
 use super::log_calls::{LogAnswer, LogCalls};
 use crate::error::Error;
 use crate::io::{StorageReply, Ticket};
-use crate::plan::Role;
+use crate::plan::{Plan, Role};
 use crate::time::Time;
-use flott_checkpoint::fallback::{Allowed, SinkEpoch, judge_going_back, may_have_committed};
+use flott_checkpoint::fallback::{Allowed, SinkEpoch, fall_back, judge_going_back, may_have_committed};
 use flott_checkpoint::{
     CheckpointId, Claim, Contest, ContestAction, ContestError, ContestEvent, ContestOptions, LogEntry, Restore,
 };
@@ -79,8 +80,11 @@ impl Contesting {
                 self.calls.create(slot, &entry, cx);
             }
             ContestAction::Consider(claim) => {
-                let verdict = match judge(&claim, cx) {
-                    Ok(()) => ContestEvent::Agreed,
+                let verdict = match judge(&claim, &cx.desk.plan, &cx.desk.settings) {
+                    Ok(warning) => {
+                        warning.into_iter().for_each(|warning| cx.warn(warning));
+                        ContestEvent::Agreed
+                    }
                     Err(why) => ContestEvent::Refused(why),
                 };
                 let action = self.contest.on(verdict);
@@ -115,27 +119,42 @@ pub(super) fn lost(error: &ContestError) -> Error {
     }
 }
 
-/// R2: output that is committed is not written again unless that is allowed. A new incarnation is free to begin: its output
-/// is told from the old one's by name (R4).
-fn judge(claim: &Claim, cx: &mut Cx<'_>) -> Result<(), String> {
-    let (Some(to), false) = (claim.start.restored_from, claim.begins()) else { return Ok(()) };
-    let going = judge_going_back(to, &committed(claim, cx), allowed(cx)).map_err(|refusal| refusal.to_string())?;
-    if let Some(SinkEpoch { sink, epoch }) = going.doubled.first() {
-        cx.warn(format!(
-            "sink `{sink}` may have committed output up to checkpoint {epoch}, and writes it again from {to} on"
-        ));
-    }
-    Ok(())
+/// R2: output that is committed is not written again unless that is allowed; then there is something to be warned of. A new
+/// incarnation is free to begin: its output is told from the old one's by name (R4).
+pub(super) fn judge(claim: &Claim, plan: &Plan, settings: &JobSettings) -> Result<Option<String>, String> {
+    let (Some(to), false) = (claim.start.restored_from, claim.begins()) else { return Ok(None) };
+    let going =
+        judge_going_back(to, &committed(claim, plan), allowed(settings)).map_err(|refusal| refusal.to_string())?;
+    let doubled = going.doubled.first();
+    Ok(doubled.map(|SinkEpoch { sink, epoch }| {
+        format!("sink `{sink}` may have committed output up to checkpoint {epoch}, and writes it again from {to} on")
+    }))
 }
 
 /// What transactional sinks may have committed by the time of this claim: whatever is recorded.
-pub(super) fn committed(claim: &Claim, cx: &Cx<'_>) -> Vec<SinkEpoch> {
-    let sinks = cx.desk.plan.operators.iter().filter(|operator| operator.role == Role::Sink { transactional: true });
+pub(super) fn committed(claim: &Claim, plan: &Plan) -> Vec<SinkEpoch> {
+    let sinks = plan.operators.iter().filter(|operator| operator.role == Role::Sink { transactional: true });
     let newest = claim.next_id().0.checked_sub(1).filter(|&id| id > 0).map(CheckpointId);
     may_have_committed(sinks.map(|sink| sink.name.as_str()), newest)
 }
 
-/// What the user allows.
-pub(super) fn allowed(cx: &Cx<'_>) -> Allowed {
-    Allowed { no_fallback: cx.desk.settings.no_fallback, duplicates: cx.desk.settings.allow_duplicates }
+/// Which older checkpoint to restore instead of a damaged one (R2), and what the user should know.
+pub(super) fn older_checkpoint(
+    claim: &Claim,
+    error: &Error,
+    plan: &Plan,
+    settings: &JobSettings,
+) -> Result<(Restore, String), Error> {
+    let Some(damaged) = &claim.restore else { return Err(error.clone()) };
+    match fall_back(damaged, &committed(claim, plan), allowed(settings)) {
+        Ok(going) => {
+            let warning = format!("{error}; the job goes back to checkpoint {}", going.to);
+            Ok((Restore::Id(going.to), warning))
+        }
+        Err(refusal) => Err(Error::unusable(format!("{error}: {refusal}"))),
+    }
+}
+
+fn allowed(settings: &JobSettings) -> Allowed {
+    Allowed { no_fallback: settings.no_fallback, duplicates: settings.allow_duplicates }
 }

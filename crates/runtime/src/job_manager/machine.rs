@@ -16,7 +16,6 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{StorageReply, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::fallback::fall_back;
 use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Elsewhere, Restore, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
@@ -251,8 +250,12 @@ impl JobManager {
     /// An older checkpoint, or the end (R2).
     fn fall_back(&mut self, error: Error, now: Time, outbox: &mut ManagerOutbox) {
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
-        match older_checkpoint(self.claim.as_deref(), &error, &mut cx) {
-            Ok(restore) => self.start(restore, now, outbox),
+        let Some(claim) = &self.claim else { return self.finish(Outcome::Failed(error), now) };
+        match contesting::older_checkpoint(claim, &error, &cx.desk.plan, &cx.desk.settings) {
+            Ok((restore, warning)) => {
+                cx.warn(warning);
+                self.start(restore, now, outbox);
+            }
             Err(error) => self.finish(Outcome::Failed(error), now),
         }
     }
@@ -453,20 +456,5 @@ impl JobManager {
             Phase::Parting { .. } | Phase::Over => {}
             _ => self.finish(Outcome::Cancelled, now),
         }
-    }
-}
-
-/// Which older checkpoint to restore instead (R2).
-fn older_checkpoint(claim: Option<&Claim>, error: &Error, cx: &mut Cx<'_>) -> Result<Restore, Error> {
-    let Some((claim, damaged)) = claim.and_then(|claim| Some((claim, claim.restore.as_ref()?))) else {
-        return Err(error.clone());
-    };
-    let (committed, allowed) = (contesting::committed(claim, cx), contesting::allowed(cx));
-    match fall_back(damaged, &committed, allowed) {
-        Ok(going) => {
-            cx.warn(format!("{error}; the job goes back to checkpoint {}", going.to));
-            Ok(Restore::Id(going.to))
-        }
-        Err(refusal) => Err(Error::unusable(format!("{error}: {refusal}"))),
     }
 }

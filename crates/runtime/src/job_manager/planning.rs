@@ -10,6 +10,7 @@ use crate::attempt::{Attempt, Claim as SinkClaim, Restore, RestoredManifest};
 use crate::error::Error;
 use crate::io::{StorageReply, StorageRequest, Ticket, elsewhere};
 use crate::manifest::{AdoptedLife, BaseEntry, Manifest};
+use crate::plan::Plan;
 use flott_checkpoint::{AttemptId, CheckpointId, Claim, Guarantee, Incarnation, Kind, Mode, Origin, Slot, lite_map};
 use litemap::LiteMap;
 use std::sync::Arc;
@@ -44,11 +45,8 @@ pub(super) struct Ready {
 
 impl Planning {
     pub(super) fn begin(claim: Box<Claim>, cx: &mut Cx<'_>) -> (Planning, Planned) {
-        let own = claim.restore.as_ref();
-        let own = own.map(|entry| BaseEntry { id: entry.id, attempt: entry.attempt, checksum: entry.checksum });
-        let savepoint = claim.start.savepoint.as_ref();
-        let top = own.or(savepoint.map(|at| BaseEntry { id: at.id, attempt: at.attempt, checksum: at.checksum }));
-        let elsewhere = savepoint.map(|savepoint| savepoint.location.clone());
+        let top = super::restored_by(&claim);
+        let elsewhere = claim.start.savepoint.as_ref().map(|savepoint| savepoint.location.clone());
         let mut planning = Planning { claim, elsewhere, manifests: LiteMap::new_vec(), reading: None };
         let planned = match top {
             Some(top) => planning.read(top, cx),
@@ -117,7 +115,7 @@ impl Planning {
         // What it builds on is older.
         let top = self.manifests.last().map(|(_, (_, manifest))| manifest);
         let workers = shape::workers(settings, top, claim.incarnation.key_groups)?;
-        let inherited = inherited(&claim, top, cx);
+        let inherited = inherited(&claim, top, &cx.desk.plan);
         check_required(&promises(&cx.desk.plan, Some(settings.coordinator.mode), inherited), settings.require)?;
         let (mut same_topology, mut new_sources) = (true, false);
         if let Some(manifest) = top {
@@ -230,18 +228,18 @@ fn attempt(
 }
 
 /// What the restored state and output are worth (D13): less than the manifest says if output of later epochs may come again.
-fn inherited(claim: &Claim, top: Option<&Manifest>, cx: &Cx<'_>) -> Guarantee {
+pub(super) fn inherited(claim: &Claim, top: Option<&Manifest>, plan: &Plan) -> Guarantee {
     let Some(manifest) = top else { return Guarantee::ExactlyOnce };
     if claim.start.savepoint.is_some() {
         // Output of other incarnations is told from its own (R4).
         return manifest.guarantee;
     }
-    let doubled = super::contesting::committed(claim, cx).iter().any(|sink| sink.epoch > manifest.id);
+    let doubled = super::contesting::committed(claim, plan).iter().any(|sink| sink.epoch > manifest.id);
     if doubled { manifest.guarantee.min(Guarantee::AtLeastOnce) } else { manifest.guarantee }
 }
 
 /// Whose output this incarnation goes on with: what the manifest says and, of a claimed savepoint, that of its own.
-fn adopted(claim: &Claim, top: Option<&Manifest>) -> Vec<AdoptedLife> {
+pub(super) fn adopted(claim: &Claim, top: Option<&Manifest>) -> Vec<AdoptedLife> {
     let mut adopted = top.map(|manifest| manifest.adopted.clone()).unwrap_or_default();
     match (&claim.start.savepoint, top) {
         (Some(savepoint), Some(manifest)) if savepoint.claim => {
@@ -255,7 +253,7 @@ fn adopted(claim: &Claim, top: Option<&Manifest>) -> Vec<AdoptedLife> {
 
 /// The incarnation that the manifest must be of; of a savepoint's only the key seed and the key groups are kept (R3), and
 /// the log holds nothing else of it.
-fn expected(claim: &Claim) -> Option<Incarnation> {
+pub(super) fn expected(claim: &Claim) -> Option<Incarnation> {
     claim.start.savepoint.is_none().then_some(claim.incarnation)
 }
 

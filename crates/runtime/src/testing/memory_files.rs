@@ -120,6 +120,12 @@ impl MemoryFiles {
         self.lock().hook = hook;
     }
 
+    /// A call that is made elsewhere: it counts, and the hook says what becomes of it.
+    #[must_use]
+    pub fn meet(&self, operation: Operation, path: &Path) -> Fault {
+        self.lock().fault(operation, path)
+    }
+
     /// How many calls there were so far.
     #[must_use]
     pub fn calls(&self) -> u64 {

@@ -11,6 +11,7 @@ use crate::testing::sink_suite::{BETWEEN_RECORDS, SinkCase, Visible, check_sink}
 use serde::Serialize;
 
 mod footed;
+mod in_bucket;
 
 /// The records of committed parts, in the order of epochs, each line after `skip` of each part: "subtask n …".
 fn read_parts(files: &MemoryFiles, skip: usize) -> Visible {

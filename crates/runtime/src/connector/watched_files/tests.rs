@@ -2,9 +2,15 @@
 
 use super::*;
 use crate::error::ErrorKind;
+use crate::io::place_files::PlaceFiles;
+use crate::io::storage::StorageServer;
+use crate::io::{FileInfo, ReadFile, WriteFile};
 use crate::testing::connector_contexts::source_context;
 use crate::testing::memory_files::MemoryFiles;
 use crate::testing::source_suite::check_source;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
 
 fn cx(files: &MemoryFiles) -> SourceContext {
     source_context(Arc::new(files.clone()))
@@ -157,4 +163,133 @@ fn a_file_that_is_deleted_before_anybody_begins_with_it_is_none() {
     files.remove(std::path::Path::new("in/a.log")).expect("removed");
     let mut reader = source.open(&share_of("a.log"), None, &cx(&files)).expect("opened");
     assert_eq!(read_now(&mut reader, Time(2)), [""; 0]);
+}
+
+#[test]
+fn nobody_waits_for_a_look_that_takes_its_time_and_everybody_is_woken_by_it() {
+    let files = MemoryFiles::new();
+    files.put("in/a.log", "1\n");
+    let far = Arc::new(FarFiles { files: files.clone(), asked: Mutex::default() });
+    let woken = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&woken);
+    let wake: Waker = Arc::new(move || _ = counter.fetch_add(1, Ordering::SeqCst));
+    let context = SourceContext { waker: wake, ..source_context(Arc::clone(&far) as Arc<dyn Files>) };
+    let source = watched();
+    let mut reader = source.open(&share_of("a.log"), None, &context).expect("opened");
+    let mut other = source.open(&share_of("b.log"), None, &context).expect("opened");
+    for now in [1, 2, 3_000_000] {
+        assert_eq!(reader.next(Time(now)).expect("asked"), Next::Pending);
+        assert_eq!(other.next(Time(now)).expect("asked"), Next::Pending);
+    }
+    assert_eq!((far.answer(), woken.load(Ordering::SeqCst)), (1, 2), "one look for all, and each is woken once");
+    let now = Time(3_000_001);
+    assert_eq!(read_now(&mut reader, now), ["1"]);
+    assert_eq!(read_now(&mut other, now), [""; 0]);
+    // What is gone fails the next look, and is looked for again.
+    let later = now.after(LOOK_EACH);
+    far.gone(true);
+    assert_eq!(reader.next(later).expect("asked"), Next::Pending);
+    assert_eq!(far.answer(), 1);
+    assert_eq!(reader.next(later).expect_err("no directory").kind(), ErrorKind::Failed);
+    far.gone(false);
+    files.put("in/b.log", "2\n");
+    assert_eq!(other.next(later).expect("asked"), Next::Pending);
+    assert_eq!(far.answer(), 1);
+    assert_eq!(read_now(&mut other, later), ["2"]);
+}
+
+#[test]
+fn a_prefix_of_a_bucket_that_was_emptied_is_watched_on() {
+    let files = Arc::new(PlaceFiles::with_bucket("s3://b", StorageServer::in_memory()));
+    let (to, woken) = mpsc::channel();
+    let wake: Waker = Arc::new(move || _ = to.send(()));
+    let context = SourceContext { waker: wake, ..source_context(Arc::clone(&files) as Arc<dyn Files>) };
+    let source = FileSource::lines("s3://b/in/*.log").watch();
+    assert_eq!(source.splits(&context).expect("an empty prefix").len(), usize::from(SHARES));
+    let mut reader = source.open(&share_of("a.log"), None, &context).expect("opened");
+    let mut now = Time(1);
+    let mut read = |now| loop {
+        match reader.next(now).expect("it can be read") {
+            Next::Record(record, _) => return Some(record),
+            Next::Pending => woken.recv().expect("somebody looks"),
+            Next::At(_) => return None,
+            other => panic!("{other:?}"),
+        }
+    };
+    for text in ["1", "2"] {
+        assert_eq!(read(now), None, "nothing is there");
+        let mut file = files.create_new(Path::new("s3://b/in/a.log")).expect("created");
+        file.write_all(text.as_bytes()).expect("written");
+        file.sync().expect("uploaded");
+        now = now.after(LOOK_EACH);
+        assert_eq!(read(now).as_deref(), Some(text));
+        assert_eq!(read(now), None);
+        files.remove(Path::new("s3://b/in/a.log")).expect("removed");
+        now = now.after(LOOK_EACH);
+    }
+}
+
+type Question = Box<dyn FnOnce() + Send>;
+
+/// Files that answer when they are told to.
+struct FarFiles {
+    files: MemoryFiles,
+    asked: Mutex<(Vec<Question>, bool)>,
+}
+
+impl FarFiles {
+    /// Answers everything that was asked, and says how much that was.
+    fn answer(&self) -> usize {
+        let asked = std::mem::take(&mut self.asked.lock().expect("sound").0);
+        let count = asked.len();
+        asked.into_iter().for_each(|question| question());
+        count
+    }
+
+    fn gone(&self, gone: bool) {
+        self.asked.lock().expect("sound").1 = gone;
+    }
+}
+
+impl Files for FarFiles {
+    fn open(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
+        self.files.open(path)
+    }
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn WriteFile>> {
+        self.files.create_new(path)
+    }
+    fn info(&self, path: &Path) -> io::Result<FileInfo> {
+        self.files.info(path)
+    }
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        self.files.list(directory)
+    }
+    fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>> {
+        self.files.glob(pattern)
+    }
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.files.create_dir_all(path)
+    }
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.files.sync_dir(path)
+    }
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.files.sync_file(path)
+    }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.link(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.files.remove(path)
+    }
+    fn is_directory(&self, path: &Path) -> io::Result<bool> {
+        if self.asked.lock().expect("sound").1 {
+            Err(io::ErrorKind::NotFound.into())
+        } else {
+            Ok(self.info(path)?.is_dir)
+        }
+    }
+    fn ask(&self, _: &Path, question: Question) {
+        self.asked.lock().expect("sound").0.push(question);
+    }
 }

@@ -57,6 +57,11 @@ impl Default for Spool {
 }
 
 impl Spool {
+    #[cfg(test)]
+    pub(super) fn at(directory: &std::path::Path) -> Spool {
+        Spool(directory.to_owned())
+    }
+
     /// A fresh one, to be read and written.
     pub(super) fn file(&self) -> io::Result<Spooled> {
         let name = random_u64().map_err(|error| io::Error::other(error.to_string()))?;

@@ -154,6 +154,38 @@ fn where_copies_are_late_no_sink_opens_and_nothing_is_published() {
     }
 }
 
+#[test]
+fn where_output_goes_is_tried_out_once_and_nothing_is_left_there() {
+    let server = StorageServer::in_memory();
+    let files = PlaceFiles::with_bucket("s3://b", server.clone());
+    for _ in 0..2 {
+        files.create_dir_all(Path::new("s3://b/out")).expect("it can be written");
+    }
+    assert!(files.0.below(&files.0.object(Path::new("s3://b")).expect("a bucket"), "").expect("listed").is_empty());
+    assert_eq!(files.0.proved.lock().expect("sound").iter().collect::<Vec<_>>(), ["s3://b/out"]);
+}
+
+#[test]
+fn a_prefix_without_objects_is_an_empty_directory() {
+    let files = files();
+    assert!(files.is_directory(Path::new("s3://b/none")).expect("asked"));
+    assert_eq!(files.glob("s3://b/none/*").expect("listed"), Vec::<PathBuf>::new());
+    let missing = tempfile::tempdir().expect("a directory").path().join("none");
+    assert_eq!(kind(files.is_directory(&missing)), ErrorKind::NotFound);
+}
+
+#[test]
+fn what_asks_about_a_bucket_is_done_on_another_thread_and_about_a_file_at_once() {
+    let files = files();
+    let (to, from) = std::sync::mpsc::channel();
+    for path in ["s3://b/in", "in"] {
+        let to = to.clone();
+        files.ask(Path::new(path), Box::new(move || to.send(std::thread::current().id()).expect("awaited")));
+        let is_here = from.recv().expect("done") == std::thread::current().id();
+        assert_eq!(is_here, path == "in", "{path}");
+    }
+}
+
 #[cfg(not(feature = "s3"))]
 #[test]
 fn without_the_feature_a_bucket_is_refused_and_no_directory_of_that_name_is_made() {

@@ -211,7 +211,11 @@ impl Upload {
                 let complete = || parts.complete_multipart(at, id, upload.parts.clone()).boxed();
                 match store.retry.repeat(complete).await {
                     // A first `complete` whose answer was lost has used the upload up. Nobody else writes this object.
-                    Err(failure) if failure.says_not_found() && upload.is_there(store).await => Ok(()),
+                    Err(failure)
+                        if (failure.says_not_found() || failure.says_used_up()) && upload.is_there(store).await =>
+                    {
+                        Ok(())
+                    }
                     result => result.map(|_| ()),
                 }
             }

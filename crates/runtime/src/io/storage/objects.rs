@@ -1,10 +1,11 @@
 //! What connectors need of a store beside requests: what an object is, a copy within the store, bytes of one that has not changed.
 
 use super::StorageServer;
+use super::retry::Failure;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, TryFutureExt};
-use object_store::{Error, GetOptions, GetRange, ObjectStoreExt};
+use futures_util::{FutureExt, StreamExt, TryFutureExt};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutPayload};
 use std::ops::Range;
 
 /// What an object looks like.
@@ -28,6 +29,30 @@ impl StorageServer {
                 Ok(object) => Ok(Some(Looked { length: object.size, etag: object.e_tag })),
                 Err(failure) if failure.says_not_found() => Ok(None),
                 Err(failure) => Err(format!("cannot look at {path} in {}: {failure}", self.name())),
+            }
+        })
+    }
+
+    /// Makes sure that objects below a prefix can be listed, written, looked at and deleted: writes one of this name there, and
+    /// takes it away again.
+    pub fn prove<'a>(&'a self, prefix: &'a str, name: &'a str) -> BoxFuture<'a, Said<()>> {
+        Box::pin(async move {
+            let (store, below) = (&self.store, self.store.at(prefix)?);
+            let at = below.clone().join(name);
+            let said = |what: &str, failure: &Failure| format!("cannot {what} {at} in {}: {failure}", self.name());
+            let whole = (!below.as_ref().is_empty()).then_some(&below);
+            let list = || async move { store.objects.list(whole).next().await.transpose() }.boxed();
+            let listed = store.retry.repeat(list).await;
+            listed.map_err(|failure| format!("cannot list {below} in {}: {failure}", self.name()))?;
+            let put = || store.objects.put(&at, PutPayload::from_static(b"probe\n")).boxed();
+            store.retry.repeat(put).await.map_err(|failure| said("write", &failure))?;
+            let looked = store.retry.repeat(|| store.objects.head(&at).boxed()).await;
+            let deleted = store.retry.repeat(|| store.objects.delete(&at).boxed()).await;
+            // Gone already: another process has tried the same.
+            match (looked, deleted) {
+                (Err(failure), _) if !failure.says_not_found() => Err(said("look at", &failure)),
+                (_, Err(failure)) if !failure.says_not_found() => Err(said("delete", &failure)),
+                _ => Ok(()),
             }
         })
     }

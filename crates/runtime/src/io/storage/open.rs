@@ -53,16 +53,32 @@ pub fn open_storage_with(location: &str, job: &str, options: &StoreOptions) -> R
 /// `Refused`, saying what is wrong with the location, or that the store does not answer.
 pub fn open_storage_to_read<'a>(location: &'a str, job: &'a str) -> BoxFuture<'a, Result<StorageServer>> {
     Box::pin(async move {
+        if let Some(storage) = open_storage_if_there(location, job).await? {
+            return Ok(storage);
+        }
+        Err(Error::refused(match place::parse(location)? {
+            Place::Directory(directory) => format!("there is no job directory {}", directory.join(job).display()),
+            Place::Bucket(bucket) => format!("there is no job at {}", bucket.join(job)),
+        }))
+    })
+}
+
+/// The same; `None` if it is not there.
+///
+/// # Errors
+/// `Refused`, saying what is wrong with the location, or that the store does not answer.
+pub fn open_storage_if_there<'a>(location: &'a str, job: &'a str) -> BoxFuture<'a, Result<Option<StorageServer>>> {
+    Box::pin(async move {
         layout::check_job_name(job)?;
         let directory = match place::parse(location)? {
             Place::Directory(directory) => directory.join(job),
-            Place::Bucket(bucket) => return job_in_bucket(&bucket.join(job), &StoreOptions::default()).await,
+            Place::Bucket(bucket) => {
+                let server = in_bucket(&bucket.join(job), &StoreOptions::default())?;
+                return Ok((!server.names("").await?.is_empty()).then_some(server));
+            }
         };
         check_is_directory(&directory, location)?;
-        if !directory.is_dir() {
-            return Err(Error::refused(format!("there is no job directory {}", directory.display())));
-        }
-        local(&directory)
+        if directory.is_dir() { local(&directory).map(Some) } else { Ok(None) }
     })
 }
 

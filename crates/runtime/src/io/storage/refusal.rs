@@ -50,6 +50,18 @@ impl Refusal {
         matches!(self.code.as_str(), "NoSuchBucket" | "ContainerNotFound" | "InvalidBucketName")
     }
 
+    /// Others are at the same object just now: the request was not done, and nobody says that the object is there (L5). The client
+    /// takes it for one that is there, by its status.
+    pub(super) fn is_conflict(&self) -> bool {
+        matches!(self.code.as_str(), "ConditionalRequestConflict" | "OperationAborted")
+    }
+
+    /// What was uploaded in parts is no upload any more. Perhaps it is the object, and the answer to an earlier try was lost: then
+    /// S3 and Google know no such upload, and Azure no such uncommitted blocks.
+    pub(super) fn says_used_up(&self) -> bool {
+        matches!(self.code.as_str(), "NoSuchUpload" | "InvalidBlockList")
+    }
+
     /// The store has understood the request and will never serve it; nothing was done.
     pub(super) fn is_final(&self) -> bool {
         if self.names_missing_bucket() {

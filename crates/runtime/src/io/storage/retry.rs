@@ -108,17 +108,20 @@ impl Failure {
     }
 
     pub(super) fn says_exists(&self) -> bool {
-        matches!(self.error(), Some(Error::AlreadyExists { .. } | Error::Precondition { .. }))
+        let said = |error: &Error| matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. });
+        self.error().is_some_and(|error| said(error) && !Refusal::of(error).is_conflict())
+    }
+
+    /// Of an upload in parts: see [`Refusal::says_used_up`].
+    pub(super) fn says_used_up(&self) -> bool {
+        self.error().is_some_and(|error| Refusal::of(error).says_used_up())
     }
 
     /// Whether another try would fail as well.
     pub(super) fn is_permanent(&self) -> bool {
-        self.error().is_some_and(|error| is_certain(error) || says_exists_or_not(error))
+        let missing = |error: &Error| matches!(error, Error::NotFound { .. });
+        self.says_exists() || self.error().is_some_and(|error| is_certain(error) || missing(error))
     }
-}
-
-fn says_exists_or_not(error: &Error) -> bool {
-    matches!(error, Error::NotFound { .. } | Error::AlreadyExists { .. } | Error::Precondition { .. })
 }
 
 /// Whether the store refused the request without doing any of it.

@@ -100,7 +100,7 @@ impl<C: SinkCase> Engine<C> {
             incarnation: self.incarnation.clone(),
             attempt: AttemptId(self.attempt),
             first_checkpoint: CheckpointId(self.next_id),
-            ..sink_context(Arc::new(self.files.clone()))
+            ..sink_context(self.case.files(&self.files, self.attempt))
         }
     }
 

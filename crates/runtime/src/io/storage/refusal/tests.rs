@@ -44,6 +44,21 @@ fn what_a_store_will_never_serve_is_told_from_what_may_pass() {
 }
 
 #[test]
+fn what_others_are_at_is_no_object_that_is_there() {
+    for (status, code, conflict, used_up) in [
+        (409, "ConditionalRequestConflict", true, false),
+        (409, "OperationAborted", true, false),
+        (409, "BlobAlreadyExists", false, false),
+        (412, "PreconditionFailed", false, false),
+        (400, "InvalidBlockList", false, true),
+        (404, "NoSuchUpload", false, true),
+    ] {
+        let refusal = Refusal::of(&answer(status, code));
+        assert_eq!((refusal.is_conflict(), refusal.says_used_up()), (conflict, used_up), "{status} {code}");
+    }
+}
+
+#[test]
 fn an_error_is_said_in_the_stores_words_with_what_to_do() {
     for (error, said, hint) in [
         (answer(404, "NoSuchBucket"), "404 NoSuchBucket: The words of the store", "make it, or correct its name"),

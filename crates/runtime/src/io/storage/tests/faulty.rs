@@ -50,6 +50,10 @@ pub(super) enum Fault {
     Gone,
     /// The store says no.
     Denied,
+    /// Others are at it, and nothing is done.
+    Conflict,
+    /// What is gone is told as Azure tells it.
+    UsedUp,
     /// No room.
     Full,
     /// The condition of a create is ignored.
@@ -120,8 +124,18 @@ fn passing() -> Error {
     Error::Generic { store: "faulty", source: "a passing fault".into() }
 }
 
+/// An answer of a store, as the client gives it.
+fn answer(status: u16, code: &str) -> Box<dyn std::error::Error + Send + Sync> {
+    format!("Server returned non-2xx status code: {status} X: <Error><Code>{code}</Code><Message>So.</Message></Error>")
+        .into()
+}
+
 fn as_result(fault: Fault) -> Result<Fault> {
     match fault {
+        // The client's word for the status 409.
+        Fault::Conflict => {
+            Err(Error::AlreadyExists { path: String::new(), source: answer(409, "ConditionalRequestConflict") })
+        }
         Fault::Error => Err(passing()),
         Fault::Denied => Err(Error::PermissionDenied { path: String::new(), source: "not yours".into() }),
         Fault::Full => Err(Error::Generic { store: "faulty", source: full_disk().into() }),
@@ -232,6 +246,9 @@ impl MultipartStore for Faulty {
         }
         // As stores do: an upload that was completed is not there any more.
         let missing = |error| match error {
+            Error::Generic { store, .. } if fault == Fault::UsedUp => {
+                Error::Generic { store, source: answer(400, "InvalidBlockList") }
+            }
             Error::Generic { source, .. } => Error::NotFound { path: path.to_string(), source },
             other => other,
         };

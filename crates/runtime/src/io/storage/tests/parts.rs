@@ -61,11 +61,31 @@ async fn an_upload_that_was_completed_without_an_answer_is_complete() {
 }
 
 #[tokio::test]
+async fn an_upload_that_was_completed_without_an_answer_is_complete_also_where_its_blocks_are_used_up() {
+    let (store, server) = remote(vec![(Kind::Complete, Fault::Lost), (Kind::Complete, Fault::UsedUp)], QUICK);
+    must_be_written(&server, PART_BYTES + 1).await;
+    assert_eq!(store.calls(Kind::Complete), 2);
+}
+
+#[tokio::test]
 async fn an_upload_that_somebody_took_away_is_not_complete() {
     let (_, server) = remote(vec![(Kind::Complete, Fault::Gone)], QUICK);
     assert!(matches!(server.serve(append(PATH, PART_BYTES + 1)).await, StorageReply::Done));
     failure(server.serve(finish(PATH)).await);
     assert!(matches!(server.serve(read(PATH)).await, StorageReply::NotFound));
+}
+
+#[tokio::test]
+async fn a_conflict_is_no_object_of_somebody_elses() {
+    let (store, server) = remote(vec![(Kind::Create, Fault::Conflict)], QUICK);
+    let reply = server.serve(create("log/1.json")).await;
+    assert!(matches!(reply, StorageReply::Unknown(_)), "nobody has created anything: {reply:?}");
+    assert!(matches!(server.serve(create("log/1.json")).await, StorageReply::Created));
+    assert_eq!(store.calls(Kind::Create), 2);
+    // What may be repeated is, as after any error that passes.
+    let (store, server) = remote(vec![(Kind::Part, Fault::Conflict), (Kind::Complete, Fault::Conflict)], QUICK);
+    must_be_written(&server, PART_BYTES + 1).await;
+    assert_eq!((store.calls(Kind::Part), store.calls(Kind::Complete)), (3, 2));
 }
 
 #[tokio::test]
