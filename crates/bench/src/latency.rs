@@ -12,10 +12,12 @@ use flott::connector::{
     SplitReader,
 };
 use flott::{Job, Result, Time};
+use flott_runtime::key::owner_of_name;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// As many for each worker, so that half of the load is that of each.
 const SPLITS: u16 = 32;
 /// While the tables fill.
 const WARM_UP: Duration = Duration::from_secs(3);
@@ -123,11 +125,12 @@ impl Source for Paced {
     type Position = u64;
 
     fn splits(&self, _: &SourceContext) -> Result<Vec<String>> {
-        Ok((0..SPLITS).map(|split| split.to_string()).collect())
+        Ok(split_names())
     }
 
     fn open(&self, split: &str, from: Option<u64>, _: &SourceContext) -> Result<BoxedReader<(u64, u64), u64>> {
-        let split = split.parse().map_err(|_| flott::Error::unusable(format!("there is no split `{split}`")))?;
+        let index = split_names().iter().position(|name| name == split);
+        let split = index.ok_or_else(|| flott::Error::unusable(format!("there is no split `{split}`")))? as u64;
         let reader =
             PacedReader { rate: self.rate, seen: Arc::clone(&self.seen), split, next: from.unwrap_or(0), allowed: 0 };
         Ok(Box::new(reader))
@@ -136,6 +139,15 @@ impl Source for Paced {
     fn is_bounded(&self) -> bool {
         false
     }
+}
+
+/// Names are hashed to workers: the first ones of which each worker has as many.
+fn split_names() -> Vec<String> {
+    let of = |worker| {
+        let names = (0u32..).map(|number| number.to_string());
+        names.filter(move |name| owner_of_name(name, WORKERS) == worker).take(usize::from(SPLITS / WORKERS))
+    };
+    (0..WORKERS).flat_map(of).collect()
 }
 
 struct PacedReader {

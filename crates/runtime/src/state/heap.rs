@@ -93,7 +93,7 @@ pub(super) struct Snapshots<K, V, F> {
     open: Vec<(CheckpointId, Epoch)>,
 }
 
-impl<K: TableKey, V, F: EntryFormat<K, V>> Snapshots<K, V, F>
+impl<K: TableKey, V: Clone, F: EntryFormat<K, V>> Snapshots<K, V, F>
 where
     BlockSink<F>: EntrySink<K, V>,
 {
@@ -108,7 +108,7 @@ where
     }
 }
 
-impl<K: TableKey, V, F: EntryFormat<K, V>> Snapshotted for Snapshots<K, V, F>
+impl<K: TableKey, V: Clone, F: EntryFormat<K, V>> Snapshotted for Snapshots<K, V, F>
 where
     BlockSink<F>: EntrySink<K, V>,
 {
@@ -161,7 +161,7 @@ where
     }
 
     fn buffered(&self) -> usize {
-        self.entries.sinks().map(BlockSink::buffered).sum()
+        self.entries.sinks().map(BlockSink::buffered).sum::<usize>() + self.entries.saved()
     }
 
     fn abort(&mut self, id: CheckpointId) {
@@ -275,7 +275,7 @@ pub(super) fn skim_value<V: Value>(kind: BlockKind, reader: &mut EntryReader<'_>
 }
 
 /// Sets a value, with one look-up.
-pub(super) fn put<K: TableKey, V, S: EntrySink<K, V>>(
+pub(super) fn put<K: TableKey, V: Clone, S: EntrySink<K, V>>(
     entries: &mut Versioned<K, V, S>,
     place: Place,
     key: K,

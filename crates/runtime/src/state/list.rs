@@ -21,6 +21,7 @@ use std::sync::Arc;
 mod tests;
 
 /// The elements of one key; never none.
+#[derive(Clone)]
 struct Elements<V> {
     items: Vec<V>,
     /// Epochs in which elements were appended, oldest first, and the length after the last of them.

@@ -9,6 +9,7 @@ mod deletions;
 mod dirty;
 mod guard;
 mod handle;
+mod saved;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use dirty::DirtyMap;
 use handle::Handle;
 use hashbrown::HashTable;
 use prefetch_index::prefetch_index;
+use saved::ROOM;
 use std::ops::Range;
 use std::slice::from_ref;
 
@@ -111,20 +113,22 @@ pub(crate) struct Place {
 pub(crate) struct Versioned<K, V, S> {
     groups: Box<[Group<K, V>]>,
     first_group: u16,
-    handles: Vec<Handle<K, S>>,
+    handles: Vec<Handle<K, V, S>>,
     deletions: Deletions<K>,
     epoch: Epoch,
     len: usize,
     seed: u64,
+    /// Bytes of old values that may wait for one scan.
+    room: usize,
 }
 
-impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
+impl<K: TableKey, V: Clone, S: EntrySink<K, V>> Versioned<K, V, S> {
     /// An empty table in epoch 0: what is written until `start` is restored state.
     pub(crate) fn new(owned: Range<u16>, seed: u64) -> Self {
         let group = |_| Group { table: HashTable::new(), dirty: DirtyMap::new() };
         let (first_group, groups) = (owned.start, owned.map(group).collect());
         let deletions = Deletions::new(RESTORED);
-        Self { groups, first_group, handles: Vec::new(), deletions, epoch: RESTORED, len: 0, seed }
+        Self { groups, first_group, handles: Vec::new(), deletions, epoch: RESTORED, len: 0, seed, room: ROOM }
     }
 
     /// Ends the restore: later writes belong to a live epoch.
@@ -286,7 +290,7 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         self.deletions.seal(epoch);
         let logs = base.and_then(|base| self.deletions.since(base));
         let cut = Cut { epoch, base: if logs.is_some() { base } else { None } };
-        self.handles.push(Handle::new(cut, logs.unwrap_or_default(), sink));
+        self.handles.push(Handle::new(cut, logs.unwrap_or_default(), self.room, sink));
         cut
     }
 
@@ -295,6 +299,11 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         let Some(handle) = self.handles.iter_mut().find(|handle| handle.cut.epoch == cut) else {
             return Progress::Done;
         };
+        // First: while they wait they take memory, and those saved last are still in the cache.
+        handle.emit_saved(&mut budget);
+        if !handle.saved.is_empty() {
+            return Progress::More;
+        }
         handle.emit_deletions(&mut budget);
         while let Some(Group { table, dirty }) = self.groups.get(handle.group) {
             if budget == 0 {
@@ -318,9 +327,14 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
         self.handles.iter().map(|handle| &handle.sink)
     }
 
+    /// Bytes of old values that writes saved and no scan has emitted yet.
+    pub(crate) fn saved(&self) -> usize {
+        self.handles.iter().map(|handle| handle.saved.memory()).sum()
+    }
+
     /// Takes the sink of a handle whose scan is done.
     pub(crate) fn finish(&mut self, cut: Epoch) -> Option<S> {
-        let done = |handle: &Handle<K, S>| handle.cut.epoch == cut && handle.group == self.groups.len();
+        let done = |handle: &Handle<K, V, S>| handle.cut.epoch == cut && handle.group == self.groups.len();
         let index = self.handles.iter().position(done)?;
         Some(self.handles.swap_remove(index).sink)
     }
@@ -344,10 +358,10 @@ impl<K: TableKey, V, S: EntrySink<K, V>> Versioned<K, V, S> {
 
 /// The only way into a table. Out of line: the hot path is the update of an entry that is there.
 #[inline(never)]
-fn insert<'a, K: TableKey, V, S: EntrySink<K, V>>(
+fn insert<'a, K: TableKey, V: Clone, S: EntrySink<K, V>>(
     table: &'a mut HashTable<Entry<K, V>>,
     dirty: &mut DirtyMap,
-    handles: &mut [Handle<K, S>],
+    handles: &mut [Handle<K, V, S>],
     (index, place): (usize, Place),
     (entry, seed): (Entry<K, V>, u64),
 ) -> &'a mut V {

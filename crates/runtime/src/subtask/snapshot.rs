@@ -14,9 +14,16 @@ use crate::state::Progress;
 use crate::time::Time;
 use crate::whereabouts::Stage as Shown;
 use crate::worker::{SegmentState, Segments};
-use flott_checkpoint::{Barrier, CheckpointId, SubtaskId};
+use flott_checkpoint::{Barrier, CheckpointId, Mode, SubtaskId};
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// So long after a cut a step that takes records scans less.
+const RECORDS_FIRST: Duration = Duration::from_millis(200);
 
 /// See the head of this file.
 pub(super) struct Part {
@@ -102,11 +109,18 @@ impl Part {
             Stage::Upload => Shown::Uploading,
         }
     }
+}
 
-    /// How much more of the scan is done in one step: under back-pressure steps are long, and whoever takes unaligned checkpoints
-    /// wants them to be short all the same.
-    fn haste(&self) -> usize {
-        if self.barrier.mode.acts_on_arrival() { 4 } else { 1 }
+/// How much of the scan is done in one step, so long after the cut. A step that took records has others waiting behind it, and
+/// right after the cut they cost the most: it scans less. That ends, so the scan of a job that never rests takes little longer.
+/// Whoever takes unaligned checkpoints wants them to be short although steps are long under back-pressure: it scans more.
+fn share(whole: usize, mode: Mode, took_records: bool, since_cut: Duration) -> usize {
+    if mode.acts_on_arrival() {
+        whole * 4
+    } else if took_records && since_cut < RECORDS_FIRST {
+        whole.div_ceil(4)
+    } else {
+        whole
     }
 }
 
@@ -127,8 +141,14 @@ impl SegmentOut for IntoSegment<'_> {
 }
 
 impl Subtask {
-    /// Goes on with the snapshots under way; true if there is more to do at once.
-    pub(super) fn advance_parts(&mut self, segments: &mut Segments, now: Time, outbox: &mut Outbox) -> Result<bool> {
+    /// Goes on with the snapshots under way, after a step that took records or not; true if there is more to do at once.
+    pub(super) fn advance_parts(
+        &mut self,
+        took_records: bool,
+        segments: &mut Segments,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> Result<bool> {
         let mut more = false;
         let mut index = 0;
         let owned = KeySpace::of_attempt(&self.attempt, self.id.index).owned;
@@ -138,7 +158,8 @@ impl Subtask {
             let step = match captured {
                 Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
                 Ok(_) => {
-                    let budget = self.attempt.options.scan_budget * part.haste();
+                    let (whole, since_cut) = (self.attempt.options.scan_budget, now.since(part.cut_ended));
+                    let budget = share(whole, part.barrier.mode, took_records, since_cut);
                     advance(part, &self.tables, &self.sinks, budget, &owned, segments, now)?
                 }
             };

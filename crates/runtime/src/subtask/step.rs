@@ -30,13 +30,15 @@ impl Subtask {
         self.prepare_flow(now, around.segments);
         self.time_out(around.clock, around.outbox)?;
         let mut again = false;
+        let taken = self.flow.taken.get();
         if self.is_open() {
             again = self.work(around.clock, around.outbox)?;
         }
         self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
         let mut wake = self.send_due(now, around.outbox)?;
         let ended = around.clock.now();
-        again |= self.advance_parts(around.segments, ended, around.outbox)?;
+        let took_records = self.flow.taken.get() != taken;
+        again |= self.advance_parts(took_records, around.segments, ended, around.outbox)?;
         self.call_sinks(now, around);
         self.report_commits(around.outbox);
         self.count_step(now, ended, around.outbox.packets.get(sent..).unwrap_or_default());

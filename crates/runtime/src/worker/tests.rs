@@ -79,7 +79,10 @@ fn modes_change_from_one_checkpoint_to_the_next_and_an_exact_one_after_them_is_e
     for (seed, mode) in (0..SEEDS).flat_map(|seed| EXACT.map(|mode| (seed, mode))) {
         let first = script::run_switching(seed, 4, mode, Ending::Crash, None);
         let second = script::run_switching(seed + 1_000, 4, mode, Ending::Finish, first.restore());
-        assert_eq!(second.counts(), expected(), "seed {seed}, {mode}");
+        // The first may have committed the last records of a key, or of all.
+        let mut counts = first.counts();
+        counts.extend(second.counts());
+        assert_eq!(counts, expected(), "seed {seed}, {mode}");
     }
 }
 

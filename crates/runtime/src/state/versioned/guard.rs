@@ -12,11 +12,11 @@ pub(crate) struct Guard<'a, K, V, S> {
     /// The group's index in this table, and its number in the job.
     pub(super) position: (usize, u16),
     pub(super) dirty: &'a mut DirtyMap,
-    pub(super) handles: &'a mut [Handle<K, S>],
+    pub(super) handles: &'a mut [Handle<K, V, S>],
     pub(super) epoch: Epoch,
 }
 
-impl<'a, K: TableKey, V, S: EntrySink<K, V>> Guard<'a, K, V, S> {
+impl<'a, K: TableKey, V: Clone, S: EntrySink<K, V>> Guard<'a, K, V, S> {
     #[inline]
     pub(super) fn into_mut(mut self) -> &'a mut V {
         self.mark();
@@ -49,7 +49,7 @@ impl<'a, K: TableKey, V, S: EntrySink<K, V>> Guard<'a, K, V, S> {
         let Entry { key, value, epoch } = self.found.get();
         for handle in self.handles.iter_mut() {
             if handle.still_needs(index, bucket, *epoch, value) {
-                handle.sink.put(group, key, value, true);
+                handle.save(group, key, value);
             }
         }
     }
@@ -63,7 +63,7 @@ impl<K, V, S> Deref for Guard<'_, K, V, S> {
     }
 }
 
-impl<K: TableKey, V, S: EntrySink<K, V>> DerefMut for Guard<'_, K, V, S> {
+impl<K: TableKey, V: Clone, S: EntrySink<K, V>> DerefMut for Guard<'_, K, V, S> {
     #[inline]
     fn deref_mut(&mut self) -> &mut V {
         self.mark();

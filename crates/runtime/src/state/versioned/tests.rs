@@ -93,6 +93,11 @@ struct Stored {
     content: Content,
 }
 
+/// None, a few, some, or all old values may wait for a scan.
+fn room(seed: u64) -> usize {
+    [0, 100, 1_000, ROOM][(seed / 2 % 4) as usize]
+}
+
 struct World {
     random: Random,
     seed: u64,
@@ -109,6 +114,7 @@ impl World {
     fn new(seed: u64) -> Self {
         SEQUENTIAL.set(seed.is_multiple_of(2));
         let mut table = Versioned::new(FIRST..FIRST + GROUPS, seed);
+        table.room = room(seed);
         table.start();
         let (pending, stored, known, met) = (Vec::new(), Vec::new(), BTreeMap::new(), BTreeMap::new());
         Self { random: Random(seed), seed, table, model: Model::default(), pending, stored, known, met }
@@ -131,7 +137,8 @@ impl World {
         let (buckets, full) = (group.table.num_buckets(), group.table.len() == group.table.capacity());
         let scanned = self.table.handles.iter().any(|handle| handle.group == index && handle.bucket > 0);
         let early = |world: &Self| world.table.handles.iter().map(|handle| handle.sink.early).sum::<usize>();
-        let early_before = early(self);
+        let saved = |world: &Self| world.table.handles.iter().filter(|handle| !handle.saved.is_empty()).count();
+        let (early_before, saved_before) = (early(self), saved(self));
         HASHED.set(0);
         match self.random.below(3) {
             0 => *self.table.slot(place, key, || value).0 = value,
@@ -151,7 +158,10 @@ impl World {
         self.meet("rehashed in place", moved && !grew);
         self.meet("rehashed in place under a scan", moved && !grew && scanned);
         self.meet("guard without a move", full && new && !moved && !grew);
-        self.meet("pre-image", early(self) > early_before);
+        self.meet("pre-image", saved(self) > saved_before);
+        self.meet("pre-images of two cuts", saved(self) > 1);
+        self.meet("pre-image at once", early(self) > early_before);
+        self.meet("pre-image at once, others wait", early(self) > early_before && saved_before > 0);
         self.model.content.insert(key, value);
         self.model.written.insert(key, self.table.epoch);
     }
@@ -245,6 +255,7 @@ impl World {
     fn restore(&mut self) {
         let Some((&id, _)) = self.known.last_key_value() else { return };
         let mut table = Versioned::new(FIRST..FIRST + GROUPS, self.seed);
+        table.room = room(self.seed);
         for Recorded { puts, deletes, .. } in self.chain(id) {
             for key in deletes {
                 table.remove(key.place(self.seed), |entry| entry.key == *key);
@@ -315,8 +326,10 @@ impl World {
                 self.scan(index, budget);
             }
             if !self.pending.is_empty() && self.random.below(60) == 0 {
+                let before = self.table.saved();
                 self.table.abort(self.pending.swap_remove(0).cut.epoch);
                 self.meet("abort", true);
+                self.meet("abort with pre-images", self.table.saved() < before);
             }
             match self.random.below(300) {
                 0..2 => self.restore(),
