@@ -48,8 +48,8 @@ fn savepoint(place: &Path, name: &str, job: &Job, records: u64) -> String {
 fn rules(directory: &str) -> BTreeMap<String, Json> {
     let rows = lines(&must(&["state", "export", directory, "--state", "rules"]));
     let count = rows.len();
-    let rules: BTreeMap<_, _> =
-        rows.into_iter().map(|row| (row["map_key"].to_string(), row["value"].clone())).collect();
+    let part = |row: &Json, name: &str| row.get(name).expect("it is there").clone();
+    let rules: BTreeMap<_, _> = rows.iter().map(|row| (part(row, "map_key").to_string(), part(row, "value"))).collect();
     assert_eq!(rules.len(), count, "a rule is exported once");
     rules
 }
