@@ -1,7 +1,8 @@
 //! Kills an example with SIGKILL, again and again, and compares what it committed with an undisturbed run.
 //!
-//! Some of the kills come from outside at random moments; some the process does to itself at a crash point, so that the
-//! moments between log slot and commit, which are short, are hit as well.
+//! Some of the kills come from outside: most of them a random time after as many checkpoints as the seed says, so that a slow machine
+//! is hit where a fast one is, and some at a random moment, so that starts and restores are hit too. Some the process does to
+//! itself at a crash point, for the moments between log slot and commit are short.
 
 mod everything;
 mod output;
@@ -14,15 +15,23 @@ use output::Rows;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use victim::{Death, Victim};
+use victim::{Death, Moment, Victim};
 
 /// Crash points that lie between the log slot and the last commit.
 const POINTS: [&str; 3] = ["AfterLogSlot", "BetweenCommits", "BetweenLinkAndUnlink"];
 /// Every so many kills the process kills itself.
 const EVERY: u32 = 4;
-/// How long one life may last before it is killed, in milliseconds.
+/// Of the others every so many comes at a moment that nothing was reported for, so many milliseconds after the start.
+const BLIND: u32 = 5;
 const SHORTEST: u64 = 120;
 const LONGEST: u64 = 520;
+/// The rest come after so many completed checkpoints at most, and so many milliseconds.
+const MOST_CHECKPOINTS: u64 = 4;
+const LONGEST_AFTER: u64 = 100;
+/// How long anything that a job is to report may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a life is expected to last, in milliseconds: the input must outlive all of them.
+const LIFE: u64 = 1_000;
 /// So much longer if each request goes over a network.
 const S3_PATIENCE: u64 = 4;
 /// Rows of the example's input.
@@ -146,18 +155,14 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
     let mut tally = Tally::default();
     // Slow enough that the last kill still finds work to do.
     let longer = if options.s3 { S3_PATIENCE } else { 1 };
-    let rate = INPUT_ROWS * 10 / (options.kills.max(1) * 4 * longer as u32);
+    let lives = u64::from(options.kills.max(1)) * LIFE * longer;
+    let rate = u32::try_from(u64::from(INPUT_ROWS) * 1_000 / lives).unwrap_or(1).max(1);
     for kill in 1..=options.kills {
         let point =
             kill.is_multiple_of(EVERY).then(|| POINTS.get((kill / EVERY) as usize % POINTS.len()).copied()).flatten();
         let slow = arguments(options, directory, Some(rate), workers(options, kill));
         let mut victim = stage.start(&slow, point)?;
-        let patience = if point.is_some() {
-            Duration::from_secs(20)
-        } else {
-            Duration::from_millis(longer * (SHORTEST + next(&mut seed) % (LONGEST - SHORTEST)))
-        };
-        let (death, life) = victim.kill_after(patience)?;
+        let (death, life) = victim.kill_at(moment(kill, point, longer, &mut seed))?;
         let running = matches!(death, Death::Killed | Death::KilledItself);
         tally.hit_after_checkpoint += u32::from(running && (life.completed > 0 || life.restored.is_some()));
         tally.hit_before_commit += u32::from(death == Death::KilledItself && point.is_some());
@@ -177,6 +182,20 @@ fn disturbed(stage: &Stage, options: &KillOptions, directory: &Path) -> Result<(
         return Err(format!("the last run ended with {death:?}; last words: {}", life.last_words));
     }
     Ok((committed(options, directory)?, tally))
+}
+
+/// When to kill it, unless it has killed itself before.
+fn moment(kill: u32, point: Option<&str>, longer: u64, seed: &mut u64) -> Moment {
+    let (one, other) = (next(seed), next(seed));
+    if point.is_some() {
+        Moment { patience: PATIENCE, checkpoints: None }
+    } else if kill.is_multiple_of(BLIND) {
+        Moment { patience: Duration::from_millis(longer * (SHORTEST + one % (LONGEST - SHORTEST))), checkpoints: None }
+    } else {
+        let after = Duration::from_millis(longer * (other % LONGEST_AFTER));
+        let checkpoints = u32::try_from(1 + one % MOST_CHECKPOINTS).expect("a small number");
+        Moment { patience: PATIENCE, checkpoints: Some((checkpoints, after)) }
+    }
 }
 
 fn describe(death: Death, point: Option<&str>) -> String {

@@ -7,6 +7,7 @@ use crate::backend::Backend;
 use crate::beside::{limit, plain_timely};
 use crate::measure::{mix, process_cpu};
 use crate::report::Figure;
+use crate::scrape::run_scraped;
 use crate::{Beside, Options};
 use flott::prelude::*;
 use flott_checkpoint::CheckpointId;
@@ -69,7 +70,7 @@ fn run_rocksdb(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut flink) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..options.runs {
         for (checkpoints, runs) in [(false, &mut off), (true, &mut on)] {
-            let spec = Spec { records, window: options.window, checkpoints, backend: Backend::Rocksdb };
+            let spec = Spec { records, backend: Backend::Rocksdb, ..Spec::of(options, checkpoints) };
             runs.push(run_job(&spec, 0u64, |count, _| *count += 1)?);
         }
         if let Some(engine) = &options.flink {
@@ -87,9 +88,13 @@ fn run_rocksdb(options: &Options) -> std::result::Result<Vec<Figure>, String> {
 
 fn run_heap(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let (mut off, mut on, mut loops, mut timely) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut flink = Vec::new();
+    let (mut flink, mut metered) = (Vec::new(), Vec::new());
     for _ in 0..options.runs {
         off.push(count(options, false)?);
+        if options.metrics {
+            let spec = Spec { metrics: true, ..Spec::of(options, false) };
+            metered.push(run_job(&spec, 0u64, |count, _| *count += 1)?.cpu);
+        }
         on.push(count(options, true)?);
         if options.beside.contains(&Beside::Limit) {
             loops.push(limit::run(options.records));
@@ -103,6 +108,11 @@ fn run_heap(options: &Options) -> std::result::Result<Vec<Figure>, String> {
         }
     }
     let mut figures = with_and_without("keyed-count", "flott", &off, &on, Some(5.0));
+    if !metered.is_empty() {
+        let ratio: Vec<f64> = metered.iter().zip(&off).map(|(metered, off)| metered / off.cpu).collect();
+        figures.push(Figure::of("keyed-count", "flott, metrics read each 1 s", &metered, UNIT, None));
+        figures.push(Figure::of("keyed-count", "flott with metrics / without", &ratio, "x", None));
+    }
     if !loops.is_empty() {
         let ratio = |ours: &[Spent]| ours.iter().zip(&loops).map(|(ours, bare)| ours.cpu / bare).collect::<Vec<f64>>();
         figures.push(Figure::of("keyed-count", "bare loop, two sharded threads", &loops, UNIT, None));
@@ -221,12 +231,13 @@ struct Spec {
     records: u64,
     window: Option<usize>,
     checkpoints: bool,
+    metrics: bool,
     backend: Backend,
 }
 
 impl Spec {
     fn of(options: &Options, checkpoints: bool) -> Spec {
-        Spec { records: options.records, window: options.window, checkpoints, backend: Backend::Heap }
+        Spec { records: options.records, window: options.window, checkpoints, metrics: false, backend: Backend::Heap }
     }
 }
 
@@ -250,13 +261,17 @@ fn run_job<A: Record + Sync>(
         .key_by(|key| *key)
         .fold("count", init, fold)
         .sink("out", Count(Arc::clone(&half)));
-    job.run().map_err(|error| error.to_string())?;
+    if spec.metrics {
+        run_scraped(&job)?;
+    } else {
+        job.run().map_err(|error| error.to_string())?;
+    }
     Ok(half.spent())
 }
 
 /// The count with checkpoints, for whoever measures something else of it.
 pub(crate) fn run_with_checkpoints(records: u64) -> std::result::Result<(), String> {
-    let spec = Spec { records, window: None, checkpoints: true, backend: Backend::Heap };
+    let spec = Spec { records, window: None, checkpoints: true, metrics: false, backend: Backend::Heap };
     run_job(&spec, 0u64, |count, _| *count += 1).map(|_| ())
 }
 

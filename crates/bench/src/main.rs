@@ -21,6 +21,7 @@ mod measure;
 mod memory;
 mod recovery;
 mod report;
+mod scrape;
 mod startup;
 
 use backend::Backend;
@@ -66,6 +67,9 @@ struct Options {
     /// State of `rocksdb-large` and `state`, 40 bytes a key
     #[arg(long, default_value_t = LARGE_STATE, value_parser = bytes)]
     state: u64,
+    /// `keyed-count` in turn also with its metrics served and read each second
+    #[arg(long)]
+    metrics: bool,
     #[arg(skip)]
     flink: Option<beside::flink::Flink>,
 }

@@ -84,7 +84,11 @@ pub enum Signal {
     Time,
     /// Emit what is buffered: the cut follows.
     Flush,
-    /// No record follows.
+    /// No record follows from outside: fire the timers that are left, whenever they are due, while [`Context::may_fire`] says yes.
+    /// Who has some left then says [`Context::not_over`] and hands on [`Signal::Time`] instead: what is behind it still gets
+    /// records. It comes again for the rest, and barriers come in between.
+    Ending,
+    /// No record follows, and no timer is left.
     End,
 }
 
@@ -229,6 +233,11 @@ impl<'a> Context<'a> {
         self.until_look > 0
     }
 
+    /// The input has ended, and this operator still has something to give out: [`Signal::Ending`] must come again.
+    pub fn not_over(&mut self) {
+        self.flow.is_over.set(false);
+    }
+
     /// User code of an operator is about to run: whoever has to explain a panic or a hang wants to know.
     #[inline]
     pub fn enter(&self, mark: Mark) {
@@ -301,6 +310,8 @@ pub struct Flow {
     pub sink_not_ready: Cell<bool>,
     /// The segment buffer is full: what a write to state would add has no room.
     pub segment_full: Cell<bool>,
+    /// No operator has said of the last [`Signal::Ending`] that it must come again.
+    pub(crate) is_over: Cell<bool>,
     /// What user code was not told of its state.
     pub(crate) state_failure: AnyFailure,
 }

@@ -120,6 +120,8 @@ pub(crate) struct Subtask {
     /// The splits that the restored checkpoint lists, until the source opens.
     restored_splits: Option<BTreeMap<String, SplitPart>>,
     restored_tokens: LiteMap<String, Vec<Token>>,
+    /// No record comes in any more, but timers may be left that fire before the end of data goes on.
+    ending: bool,
     /// No record follows: the end of data was handed on.
     ended: bool,
     /// A final barrier was forwarded: the source gives out nothing more (a stop).
@@ -184,6 +186,7 @@ impl Subtask {
             phase: Phase::Restoring,
             restored_splits: None,
             restored_tokens: LiteMap::new_vec(),
+            ending: false,
             ended: false,
             stopped: false,
             draining: false,
@@ -394,6 +397,8 @@ impl Subtask {
         }
         self.watermark = self.gate.watermark();
         self.ended = finished;
+        // Its last timers are among what is restored, or the cut was between two of them.
+        self.ending = !self.is_source && self.gate.all_ended();
         for sink in &mut self.sinks {
             let owned = tokens.get(sink.operator()).into_iter().flatten().filter(|token| token.owned);
             sink.restore(checkpoint, owned.map(|token| Arc::clone(&token.token)).collect());

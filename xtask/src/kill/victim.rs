@@ -23,6 +23,14 @@ pub(super) enum Death {
     Exit(i32),
 }
 
+/// When it is to be killed.
+pub(super) struct Moment {
+    /// So long after its start at the latest.
+    pub(super) patience: Duration,
+    /// When it has completed so many checkpoints, and so long after.
+    pub(super) checkpoints: Option<(u32, Duration)>,
+}
+
 /// What it said before.
 #[derive(Default, Debug)]
 pub(super) struct Life {
@@ -79,10 +87,13 @@ impl Victim {
         self.bury(false)
     }
 
-    /// Kills it after a while, unless it ends before.
-    pub(super) fn kill_after(&mut self, patience: Duration) -> Result<(Death, Life), String> {
-        let deadline = Instant::now() + patience;
+    /// Kills it at that moment, unless it ends before.
+    pub(super) fn kill_at(&mut self, Moment { patience, mut checkpoints }: Moment) -> Result<(Death, Life), String> {
+        let mut deadline = Instant::now() + patience;
         loop {
+            if let Some((_, after)) = checkpoints.take_if(|(wanted, _)| self.life.completed >= *wanted) {
+                deadline = deadline.min(Instant::now() + after);
+            }
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => self.listen(&line),
                 Err(RecvTimeoutError::Timeout) => {

@@ -7,7 +7,7 @@ use crate::reading::{Which, reading_both};
 use clap::Args;
 use flott_runtime::Error;
 use flott_runtime::io::runtime::block_on;
-use flott_runtime::segment::StateName;
+use flott_runtime::segment::{StateKind, StateName};
 use flott_runtime::state_reader::{Below, Checkpoint, Datum, Difference, Entry, StateChanges, StateInfo, changes};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -59,7 +59,9 @@ struct Entered<'a> {
     change: &'static str,
     operator: &'a str,
     state: &'a str,
-    key: Shown<'a>,
+    /// Not of a broadcast map: its key says only which worker's copy was looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<Shown<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     map_key: Option<Shown<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -106,6 +108,7 @@ async fn compare(
         tokio::task::yield_now().await;
         let info = |states: &[StateInfo]| states.iter().find(|info| info.name == *name).cloned();
         let (one, other) = (info(&old), info(&new));
+        let is_copy = one.as_ref().or(other.as_ref()).is_some_and(|info| info.shape.kind == StateKind::Broadcast);
         let mut told: io::Result<()> = Ok(());
         let changes = changes(
             (before, one.as_ref()),
@@ -113,7 +116,7 @@ async fn compare(
             &mut |bytes| meter.add(bytes),
             &mut |difference| {
                 if options.keys && told.is_ok() {
-                    told = tell(out, options.json, name, difference)?;
+                    told = tell(out, options.json, (name, is_copy), difference)?;
                 }
                 // A reader that went away ends the walk.
                 if told.is_err() { Err(Error::failed("the output cannot be written")) } else { Ok(()) }
@@ -140,7 +143,7 @@ async fn compare(
 fn tell(
     out: &mut impl Write,
     as_json: bool,
-    name: &StateName,
+    (name, is_copy): (&StateName, bool),
     difference: Difference<'_>,
 ) -> Result<io::Result<()>, Error> {
     let (change, sign, entry) = match difference {
@@ -149,7 +152,7 @@ fn tell(
         Difference::Changed(entry) => ("changed", '~', entry),
     };
     let Entry { below, .. } = entry;
-    let key = Datum::read(entry.key)?;
+    let key = if is_copy { None } else { Some(Datum::read(entry.key)?) };
     let field = if let Below::Field(field) = below { Some(Datum::read(field)?) } else { None };
     if !as_json {
         let below = match (below, &field) {
@@ -158,13 +161,14 @@ fn tell(
             (_, Some(field)) => format!(" {}", json::text(field)),
             _ => String::new(),
         };
-        return Ok(writeln!(out, "{sign} {name} {}{below}", json::text(&key)));
+        let key = key.map(|key| format!(" {}", json::text(&key))).unwrap_or_default();
+        return Ok(writeln!(out, "{sign} {name}{key}{below}"));
     }
     let line = Entered {
         change,
         operator: &name.operator,
         state: &name.state,
-        key: Shown(&key),
+        key: key.as_ref().map(Shown),
         map_key: field.as_ref().map(Shown),
         position: if let Below::Position(position) = below { Some(position) } else { None },
         time_ms: if let Below::Time(time) = below { Some(time) } else { None },

@@ -22,7 +22,8 @@ pub struct Options {
     /// Which job.
     #[command(flatten)]
     place: Place,
-    /// How many checkpoints of the current line are kept; give the job's own number if it keeps more than three.
+    /// How many checkpoints of the current line are kept. No checkpoint says how many its job retains: give the job's own number if
+    /// that is more than three, or those beyond it are deleted.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     retain: u32,
     /// Say what would be deleted, and delete nothing.

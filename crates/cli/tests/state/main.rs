@@ -1,9 +1,11 @@
 //! Runs the built `flott state …` on what real jobs and the heap backend leave behind.
 
+mod copies;
 #[cfg(unix)]
 mod interrupted;
 mod refused;
 mod split;
+mod variants;
 
 use flott::prelude::*;
 use flott_checkpoint::{CheckpointId, InUse, LiteSet};

@@ -98,7 +98,7 @@ where
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
         let due = self.alarm.get().is_some_and(|due| i64::try_from(cx.now.millis()).is_ok_and(|now| due <= now));
         // No record may come behind a watermark that promises there is none.
-        let flushes = due || !matches!(signal, Signal::Time);
+        let flushes = due || !matches!(signal, Signal::Time | Signal::Ending);
         #[cfg(feature = "mutations")]
         let flushes = flushes
             && (signal != Signal::Flush || !crate::mutation::is(crate::mutation::Mutation::PartsOutliveBarrier));

@@ -12,14 +12,12 @@ pub(super) struct Declared {
     value_shape: Shape,
     /// Of the values in the checkpoint that was restored.
     pub(super) restored_value: Shape,
-    /// Entries of other workers were restored: no increment can build on what was restored.
-    pub(super) foreign: bool,
 }
 
 impl Declared {
     pub(super) fn new(name: Arc<StateName>, kind: StateKind) -> Declared {
         let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
-        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown, foreign: false }
+        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown }
     }
 
     pub(super) fn declaration(&self) -> Declaration {

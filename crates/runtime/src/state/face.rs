@@ -106,7 +106,6 @@ impl<T: KeyedTable> Table for T {
 
     fn restore_foreign(&mut self, block: &Block, share: &Share) -> Result<(), StateError> {
         let name = Arc::clone(&self.snapshots().declared().name);
-        self.snapshots_mut().declared_mut().foreign = true;
         let Some((hash, own)) = self.snapshots().space().own_key() else { return Ok(()) };
         let (seed, key_groups) = (self.snapshots().space().seed, self.snapshots().space().groups);
         for run in block.runs() {
@@ -134,8 +133,7 @@ impl<T: KeyedTable> Table for T {
 
     fn start(&mut self, restored: Option<CheckpointId>) {
         self.restored();
-        let base = restored.filter(|_| !self.snapshots().declared().foreign);
-        self.snapshots_mut().start(base);
+        self.snapshots_mut().start(restored);
         self.started();
     }
 

@@ -1,13 +1,16 @@
 //! What differs between two checkpoints in one state, entry by entry.
 //!
 //! Both are walked side by side in canonical order, a few key groups at a time. That order is the same in both only with one
-//! key seed and number of key groups: those of one line of incarnations, also over savepoints.
+//! key seed and number of key groups: those of one line of incarnations, also over savepoints. Of a broadcast map each worker has a
+//! copy under a key of its own: they are alike, so that of the first worker is compared, whatever its key is.
 
 use super::{Below, Checkpoint, Entry, Merged, StateInfo, windows};
 use crate::error::{Error, Result};
-use crate::segment::StateName;
+use crate::key::group_range;
+use crate::segment::{StateKind, StateName};
 use serde::Serialize;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// An entry that is not the same in both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,20 +66,35 @@ pub async fn changes(
         );
         return Err(Error::refused(what).hint("`flott state export` both, sort, and compare the texts"));
     }
-    let (one, other) = (weights(before)?, weights(after)?);
-    let total: Vec<u64> = one.iter().zip(&other).map(|(one, other)| one.saturating_add(*other)).collect();
+    let copies = [before.1, after.1].into_iter().flatten().all(|info| info.shape.kind == StateKind::Broadcast);
+    let place = if copies { place_in_copy } else { place };
     let mut counted = StateChanges::default();
-    for groups in windows(&total, 0..first.key_groups) {
+    for groups in pieces(before, after, copies)? {
         let mut sides = [None, None];
-        for (side, (checkpoint, info)) in sides.iter_mut().zip([before, after]) {
+        for ((side, (checkpoint, info)), groups) in sides.iter_mut().zip([before, after]).zip(groups) {
             if let Some(info) = info {
-                *side = Some(checkpoint.merged(info, groups.clone(), progress).await?);
+                *side = Some(checkpoint.merged(info, groups, progress).await?);
             }
         }
         let [one, other] = &sides;
-        compare(one.as_ref(), other.as_ref(), &mut counted, look)?;
+        compare((one.as_ref(), other.as_ref()), place, &mut counted, look)?;
     }
     Ok(counted)
+}
+
+/// The key groups to look at together, in both checkpoints: of copies those of the first worker, which may be others in each.
+fn pieces(
+    before: (&Checkpoint, Option<&StateInfo>),
+    after: (&Checkpoint, Option<&StateInfo>),
+    copies: bool,
+) -> Result<Vec<[Range<u16>; 2]>> {
+    let key_groups = before.0.manifest().key_groups;
+    if copies {
+        return Ok(vec![[before.0, after.0].map(|of| group_range(key_groups, of.manifest().workers.into(), 0))]);
+    }
+    let (one, other) = (weights(before)?, weights(after)?);
+    let total: Vec<u64> = one.iter().zip(&other).map(|(one, other)| one.saturating_add(*other)).collect();
+    Ok(windows(&total, 0..key_groups).into_iter().map(|groups| [groups.clone(), groups]).collect())
 }
 
 fn weights((checkpoint, info): (&Checkpoint, Option<&StateInfo>)) -> Result<Vec<u64>> {
@@ -84,9 +102,12 @@ fn weights((checkpoint, info): (&Checkpoint, Option<&StateInfo>)) -> Result<Vec<
     checkpoint.weights(info.map_or(&none, |info| &info.name))
 }
 
+/// Where an entry stands in the order in which both are walked.
+type Place<'a> = (u16, &'a [u8], Below<'a>);
+
 fn compare(
-    one: Option<&Merged>,
-    other: Option<&Merged>,
+    (one, other): (Option<&Merged>, Option<&Merged>),
+    place: for<'a> fn(&Entry<'a>) -> Place<'a>,
     counted: &mut StateChanges,
     look: &mut dyn FnMut(Difference<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -125,6 +146,11 @@ fn compare(
     }
 }
 
-fn place<'a>(entry: &Entry<'a>) -> (u16, &'a [u8], Below<'a>) {
+fn place<'a>(entry: &Entry<'a>) -> Place<'a> {
     (entry.group, entry.key, entry.below)
+}
+
+/// The key of a copy says only whose it is.
+fn place_in_copy<'a>(entry: &Entry<'a>) -> Place<'a> {
+    (0, &[], entry.below)
 }

@@ -52,7 +52,8 @@ impl Misfit {
 }
 
 /// The value as a type of this shape would hold it. Holes of the shape take anything, and so does a variant that it does
-/// not know: shapes have the variants that were seen.
+/// not know: a shape has the variants of the values that were looked at, which are a few of those that are stored, and the type itself
+/// says of an enum only that it is one.
 ///
 /// # Errors
 /// [`Misfit`], with the place inside the value.

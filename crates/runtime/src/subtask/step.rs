@@ -77,7 +77,7 @@ impl Subtask {
 
     /// Records, signals and barriers, until the quantum is used up or nothing can be taken; true in the first case.
     fn work(&mut self, clock: &dyn Clock, outbox: &mut Outbox) -> Result<bool> {
-        let late = !self.is_still() && !self.ended && self.fire_timers(clock, outbox)?;
+        let late = !self.is_still() && !self.ended && !self.ending && self.fire_timers(clock, outbox)?;
         let flow = Rc::clone(&self.flow);
         let cx = &mut Context::new(&flow, clock, self.attempt.options.quantum, outbox);
         let more = if self.is_source { self.work_as_source(cx)? } else { self.work_on_gate(cx)? };
@@ -106,19 +106,18 @@ impl Subtask {
         if self.paused || self.held || self.ended || self.stopped {
             return Ok(false);
         }
-        if self.draining {
-            return self.end(cx).map(|()| false);
+        self.source_wait = None;
+        if self.draining || self.ending {
+            return self.work_on_end(cx);
         }
         let source = self.chain.source().expect("the vertex is a source");
-        let pulled = source.pull(cx).map_err(|error| self.fail_at(error))?;
-        self.source_wait = None;
-        match pulled {
+        match source.pull(cx).map_err(|error| self.fail_at(error))? {
             Pulled::More => Ok(cx.is_exhausted()),
             Pulled::Wait(moment) => {
                 self.source_wait = moment;
                 Ok(false)
             }
-            Pulled::End => self.end(cx).map(|()| false),
+            Pulled::End => self.work_on_end(cx),
         }
     }
 
@@ -126,12 +125,15 @@ impl Subtask {
         // Channels in a row whose head could not be taken: when that is all of them, nothing can be.
         let mut stuck = 0;
         while !self.is_still() && stuck < self.gate.len() && !cx.is_exhausted() {
-            let Some(channel) = self.gate.next_ready() else { return Ok(false) };
+            let Some(channel) = self.gate.next_ready() else { break };
             if self.take(channel, cx)? {
                 stuck = 0;
             } else {
                 stuck += 1;
             }
+        }
+        if self.ending && !self.is_still() && !self.stopped {
+            return self.work_on_end(cx);
         }
         Ok(cx.is_exhausted() && !self.is_still() && self.gate.is_ready())
     }
@@ -161,7 +163,7 @@ impl Subtask {
             Element::Barrier(barrier) => self.at_head(channel, barrier, cx)?,
             Element::End => {
                 if self.gate.end(channel) {
-                    self.end(cx)?;
+                    self.work_on_end(cx)?;
                 } else {
                     self.hand_on_watermark(cx)?;
                 }
@@ -172,18 +174,28 @@ impl Subtask {
 
     fn hand_on_watermark(&mut self, cx: &mut Context<'_>) -> Result<()> {
         let watermark = self.gate.watermark();
-        if watermark == self.watermark || self.ended {
+        if watermark == self.watermark || self.ending || self.ended {
             return Ok(());
         }
         self.watermark = watermark;
         self.chain.on_signal(Signal::Watermark(watermark), cx).map_err(|error| self.fail_at(error))
     }
 
+    /// All inputs have ended: timers that are left fire, some in each step, and barriers pass in between; then the end of data goes
+    /// on. True if there is more to do at once.
+    fn work_on_end(&mut self, cx: &mut Context<'_>) -> Result<bool> {
+        self.ending = true;
+        if self.ended {
+            return Ok(false);
+        }
+        self.flow.is_over.set(true);
+        self.chain.on_signal(Signal::Ending, cx).map_err(|error| self.fail_at(error))?;
+        if self.flow.is_over.get() { self.end(cx).map(|()| false) } else { Ok(self.flow.is_open()) }
+    }
+
     /// No record follows: what operators hold goes out, then the end of data. Barriers still pass (D18).
     fn end(&mut self, cx: &mut Context<'_>) -> Result<()> {
-        if std::mem::replace(&mut self.ended, true) {
-            return Ok(());
-        }
+        self.ended = true;
         self.chain.on_signal(Signal::End, cx).map_err(|error| self.fail_at(error))?;
         for (_, output) in &self.outputs {
             output.borrow_mut().end(cx.outbox)?;

@@ -86,13 +86,13 @@ impl<K: Key, G> Firing<K, G> {
         core.call((hash, key), at, timers, cx, user)
     }
 
-    /// What a signal means to the timers; it must be handed on afterwards.
+    /// What a signal means to the timers; what it returns must be handed on afterwards.
     pub(super) fn on_signal<U, S>(
         &mut self,
         core: &mut Core<K, U, S>,
         signal: Signal,
         cx: &mut Context<'_>,
-    ) -> Result<()>
+    ) -> Result<Signal>
     where
         S: State,
         G: for<'a> Fn(S::At<'a, K>, Time, &mut TimerOut<'_, K, U>) -> Result<(), BoxError>,
@@ -103,10 +103,18 @@ impl<K: Key, G> Firing<K, G> {
                 while cx.may_fire() && self.fire_one(core, now, false, cx)? {}
             }
             // Nobody would come for them later: they fire now, in their order.
+            Signal::Ending => {
+                while cx.may_fire() && self.fire_one(core, i64::MAX, true, cx)? {}
+                if self.timers.next_time().is_some() {
+                    cx.not_over();
+                    return Ok(Signal::Time);
+                }
+            }
+            // Set because of what an operator before this one gave out at its own end.
             Signal::End => while self.fire_one(core, i64::MAX, true, cx)? {},
             Signal::Watermark(_) | Signal::Flush => {}
         }
-        Ok(())
+        Ok(signal)
     }
 
     /// False if none is due.
@@ -157,7 +165,7 @@ where
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.firing.on_signal(&mut self.core, signal, cx)?;
+        let signal = self.firing.on_signal(&mut self.core, signal, cx)?;
         self.core.hand_on_signal(signal, cx)
     }
 

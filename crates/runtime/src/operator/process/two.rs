@@ -86,7 +86,7 @@ where
     }
 
     fn on_signal(&mut self, signal: Signal, cx: &mut Context<'_>) -> Result<()> {
-        self.firing.on_signal(&mut self.core, signal, cx)?;
+        let signal = self.firing.on_signal(&mut self.core, signal, cx)?;
         self.core.hand_on_signal(signal, cx)
     }
 }
