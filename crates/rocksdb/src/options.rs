@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What can be tuned. The defaults suit a process that has some hundred MiB for its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksOptions {
-    /// Bytes for all workers of the process together (256 MiB). Entries that are used again are kept in half of it, in front
-    /// of RocksDB, with the logs of changed keys; memtables get an eighth, the block cache the rest. Indexes and filters are in the
-    /// block cache too. Iterators and compactions take some more, about 10 MiB a worker.
+    /// Bytes for all workers of the process together (256 MiB). Entries that are used again are kept in three eighths of it, in front
+    /// of RocksDB, with the logs of changed keys; the block cache, with indexes and filters, gets as much; memtables get an eighth. The rest is for
+    /// what RocksDB takes besides: open files, iterators, compactions.
     pub memory: usize,
     /// Bits per key of the Bloom filters (10): the chance of a read in vain is 1 % with 10, 0.1 % with 15.
     pub filter_bits: u8,
@@ -29,8 +29,17 @@ impl Default for RocksOptions {
 const LEAST_MEMORY: usize = 8 << 20;
 /// Larger ones are slower to search than what they save in compactions.
 const LARGEST_MEMTABLE: usize = 8 << 20;
-const MEMTABLES_PART: usize = 8;
-const ENTRIES_PART: usize = 2;
+const SMALLEST_FILE: u64 = 4 << 20;
+const LARGEST_FILE: u64 = 64 << 20;
+
+/// The part of the memory that memtables get, and the parts of entries and of blocks.
+const MEMTABLES: (usize, usize) = (1, 8);
+const ENTRIES: (usize, usize) = (3, 8);
+const BLOCKS: (usize, usize) = (3, 8);
+
+fn part(memory: usize, (part, of): (usize, usize)) -> usize {
+    memory / of * part
+}
 
 /// What the databases of a process share.
 pub(crate) struct Budget {
@@ -46,16 +55,15 @@ impl Budget {
         let memory = options.memory.max(LEAST_MEMORY);
         // Each has its own part. If memtables were charged to the cache, what blocks leave behind would be too scattered for them to
         // take over, and the process would have room for both.
-        let (entries, written) = (memory / ENTRIES_PART, memory / MEMTABLES_PART);
-        let memtables = WriteBufferManager::new_write_buffer_manager(written, false);
-        let cache = Cache::new_lru_cache(memory - entries - written);
+        let memtables = WriteBufferManager::new_write_buffer_manager(part(memory, MEMTABLES), false);
+        let cache = Cache::new_lru_cache(part(memory, BLOCKS));
         Budget { open: Arc::default(), cache, memtables, options: RocksOptions { memory, ..options } }
     }
 
     /// A part of the memory for entries, as long as it is held.
     pub(crate) fn share(&self) -> Share {
         self.open.fetch_add(1, Ordering::Relaxed);
-        Share { entries: self.options.memory / ENTRIES_PART, open: Arc::clone(&self.open) }
+        Share { entries: part(self.options.memory, ENTRIES), open: Arc::clone(&self.open) }
     }
 
     /// Options of a database that is made anew.
@@ -84,6 +92,8 @@ impl Budget {
         options.set_max_background_jobs(i32::from(background_threads.max(1)));
         // For each file of a compaction, beside the budget: with the 2 MiB of RocksDB many small files take as much as a small budget.
         options.set_compaction_readahead_size(256 << 10);
+        // What a compaction gathers for the filter of the file that it writes is in memory, beside the budget, until the file is done.
+        options.set_target_file_size_base((memory as u64 / 8).clamp(SMALLEST_FILE, LARGEST_FILE));
         options.set_max_open_files(i32::from(open_files.max(16)));
         options.set_keep_log_file_num(1);
         options.set_stats_dump_period_sec(0);

@@ -159,11 +159,12 @@ impl Cache {
         Ok(space)
     }
 
-    /// Shows the value of a key, or none.
+    /// Shows the value of a key, or none. What is wanted `once` only drives nothing out.
     pub(super) fn get<R>(
         &self,
         space: Space,
         key: &[u8],
+        once: bool,
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, StoreError> {
         let Some(group) = group(key).filter(|_| self.room() > 0) else {
@@ -173,7 +174,7 @@ impl Cache {
             return Ok(look(known));
         }
         let value = self.store.get(space, key)?;
-        if value.is_some() {
+        if value.is_some() && !once {
             self.kept.borrow_mut().set(space, self.seed, (key, value.as_deref()), false);
             self.make_room()?;
         }

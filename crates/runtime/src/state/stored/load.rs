@@ -6,7 +6,7 @@ use crate::state::store::{Space, StoreError};
 use std::ops::Range;
 
 /// Bytes that are gathered: enough that few hand-overs overlap, and no more than a worker has to spare.
-const BATCH: usize = 8 << 20;
+const BATCH: usize = 4 << 20;
 
 /// Keys and values, one behind the other, and where they are.
 #[derive(Default)]

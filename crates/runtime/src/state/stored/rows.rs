@@ -112,9 +112,12 @@ impl Rows {
     }
 
     pub(super) fn get(&self, entry: &[u8]) -> Result<Option<Row>, StateError> {
-        let found =
-            self.store.get(self.space, &in_area(ENTRY, entry), |found| found.map(|bytes| self.row(bytes)).transpose());
-        found.map_err(self.failed())?
+        self.look_up(entry, false)
+    }
+
+    fn look_up(&self, entry: &[u8], once: bool) -> Result<Option<Row>, StateError> {
+        let look = |found: Option<&[u8]>| found.map(|bytes| self.row(bytes)).transpose();
+        self.store.get(self.space, &in_area(ENTRY, entry), once, look).map_err(self.failed())?
     }
 
     fn row(&self, bytes: &[u8]) -> Result<Row, StateError> {
@@ -359,7 +362,7 @@ impl Rows {
             return Ok(1);
         }
         // A key written in several epochs of the increment is taken at the last of them.
-        match self.get(entry)? {
+        match self.look_up(entry, true)? {
             Some(row) if self.held(cut, &row) == Some(epoch) => self.emit(index, entry, &row, false),
             _ => Ok(0),
         }

@@ -5,33 +5,64 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// What the allocator takes for an entry besides its bytes.
 const BESIDE: usize = 16;
-/// The list of new entries may be so much longer than twice the table before what is stale in it goes.
-const STALE: usize = 1024;
+/// So many hashes of new entries are remembered, and one for each eight entries; with more, the table is looked through.
+const FEW: usize = 64;
+/// There is a value; else the key is known to have none.
+const SOME: u8 = 1;
+/// The store does not know it yet.
+const NEW: u8 = 2;
+/// Looked up since the hand came by.
+const USED: u8 = 4;
+/// Flags, and the length of the key.
+const HEAD: usize = 5;
 
-/// One entry.
-struct Slot {
-    /// The key, then the value.
-    bytes: Box<[u8]>,
-    key: u32,
-    /// There is a value; else the key is known to have none.
-    some: bool,
-    /// The store does not know it yet.
-    new: bool,
-    /// Looked up since the hand came by.
-    used: bool,
-}
+/// One entry: the head, the key, the value. Tables hold many of these and half of their places are empty, so it is a pointer.
+struct Slot(Box<[u8]>);
 
 impl Slot {
+    fn new(flags: u8, key: &[u8], value: Option<&[u8]>) -> Self {
+        let length = (key.len() as u32).to_le_bytes();
+        Self([&[flags], &length[..], key, value.unwrap_or_default()].concat().into_boxed_slice())
+    }
+
+    fn has(&self, flag: u8) -> bool {
+        self.0.first().is_some_and(|flags| flags & flag != 0)
+    }
+
+    fn set(&mut self, flag: u8, on: bool) {
+        let flags = self.0.first_mut().expect("a slot has a head");
+        *flags = if on { *flags | flag } else { *flags & !flag };
+    }
+
+    fn key(&self) -> usize {
+        let length = self.0.get(1..).and_then(|rest| rest.first_chunk()).expect("a slot has a head");
+        u32::from_le_bytes(*length) as usize
+    }
+
     fn parts(&self) -> (&[u8], &[u8]) {
-        self.bytes.split_at_checked(self.key as usize).expect("a slot holds its key")
+        let (_, rest) = self.0.split_at_checked(HEAD).expect("a slot has a head");
+        rest.split_at_checked(self.key()).expect("a slot holds its key")
     }
 
     fn is(&self, key: &[u8]) -> bool {
         self.parts().0 == key
     }
 
+    /// Sets the value, in place if it is as long as the old one.
+    fn put(&mut self, value: Option<&[u8]>) {
+        let key = self.key();
+        match (self.0.get_mut(HEAD + key..), value) {
+            (Some(place), Some(value)) if place.len() == value.len() => place.copy_from_slice(value),
+            _ => {
+                let flags = self.0.first().copied().unwrap_or_default();
+                *self = Slot::new(flags, self.parts().0, value);
+            }
+        }
+        self.set(SOME, value.is_some());
+    }
+
     fn size(&self) -> usize {
-        self.bytes.len() + BESIDE
+        self.0.len() + BESIDE
     }
 }
 
@@ -41,8 +72,9 @@ pub(super) type Pair = (Vec<u8>, Option<Vec<u8>>);
 #[derive(Default)]
 pub(super) struct Shard {
     table: HashTable<Slot>,
-    /// Hashes of the entries that are new; and of some that are no longer.
+    /// Hashes of the entries that are new, and of some that are no longer; if there are too many, none.
     new: Vec<u64>,
+    many_new: bool,
     /// Of its entries, without the table.
     bytes: usize,
     /// The store may hold something of this key group.
@@ -59,8 +91,8 @@ impl Shard {
     pub(super) fn get(&mut self, seed: u64, key: &[u8]) -> Option<Option<&[u8]>> {
         match self.table.find_mut(xxh3_64_with_seed(key, seed), |slot| slot.is(key)) {
             Some(slot) => {
-                slot.used = true;
-                Some(slot.some.then(|| slot.parts().1))
+                slot.set(USED, true);
+                Some(slot.has(SOME).then(|| slot.parts().1))
             }
             None if self.stored => None,
             None => Some(None),
@@ -70,55 +102,55 @@ impl Shard {
     /// Sets what a key has; `new` unless the store has told it.
     pub(super) fn set(&mut self, seed: u64, (key, value): (&[u8], Option<&[u8]>), new: bool) {
         let hash = xxh3_64_with_seed(key, seed);
-        let held = match self.table.find_entry(hash, |slot| slot.is(key)) {
-            Ok(held) if value.is_none() && !self.stored => {
+        let drop_it = value.is_none() && !self.stored;
+        let was_new = match self.table.find_entry(hash, |slot| slot.is(key)) {
+            Ok(held) if drop_it => {
                 self.bytes -= held.remove().0.size();
                 return;
             }
-            Ok(held) => held.into_mut(),
-            Err(_) if value.is_none() && !self.stored => return,
+            Ok(held) => {
+                let slot = held.into_mut();
+                let (was, was_new) = (slot.size(), slot.has(NEW));
+                slot.put(value);
+                slot.set(NEW, new);
+                self.bytes = self.bytes + slot.size() - was;
+                was_new
+            }
+            Err(_) if drop_it => return,
             Err(absent) => {
-                let slot =
-                    Slot { bytes: bytes(key, value), key: key.len() as u32, some: value.is_some(), new, used: false };
+                let flags = if value.is_some() { SOME } else { 0 } | if new { NEW } else { 0 };
+                let slot = Slot::new(flags, key, value);
                 self.bytes += slot.size();
-                let again = |slot: &Slot| xxh3_64_with_seed(slot.parts().0, seed);
-                absent.into_table().insert_unique(hash, slot, again);
-                self.remember(seed, hash, new);
-                return;
+                absent.into_table().insert_unique(hash, slot, |slot| xxh3_64_with_seed(slot.parts().0, seed));
+                false
             }
         };
-        let (was, is_first) = (held.size(), new && !held.new);
-        match (held.bytes.get_mut(key.len()..), value) {
-            (Some(place), Some(value)) if place.len() == value.len() => place.copy_from_slice(value),
-            _ => held.bytes = bytes(key, value),
-        }
-        (held.some, held.new) = (value.is_some(), new);
-        self.bytes = self.bytes + held.size() - was;
-        self.remember(seed, hash, is_first);
-    }
-
-    fn remember(&mut self, seed: u64, hash: u64, new: bool) {
-        if new {
+        if new && !was_new && !self.many_new {
             self.new.push(hash);
-        }
-        if self.new.len() > 2 * self.table.len() + STALE {
-            let still = self.table.iter().filter(|slot| slot.new);
-            self.new = still.map(|slot| xxh3_64_with_seed(slot.parts().0, seed)).collect();
+            if self.new.len() > self.table.len() / 8 + FEW {
+                (self.new, self.many_new) = (Vec::new(), true);
+            }
         }
     }
 
     pub(super) fn has_new(&self) -> bool {
-        !self.new.is_empty()
+        self.many_new || !self.new.is_empty()
     }
 
     /// What the store does not know yet, in order; from now on it does.
     pub(super) fn take_new(&mut self) -> Vec<Pair> {
-        let mut taken = Vec::with_capacity(self.new.len());
-        for hash in std::mem::take(&mut self.new) {
-            for slot in self.table.iter_hash_mut(hash).filter(|slot| slot.new) {
-                slot.new = false;
+        let mut taken = Vec::new();
+        let mut take = |slot: &mut Slot| {
+            if slot.has(NEW) {
+                slot.set(NEW, false);
                 taken.push(pair(slot));
             }
+        };
+        if std::mem::take(&mut self.many_new) {
+            self.table.iter_mut().for_each(take);
+        } else {
+            let hashes = std::mem::take(&mut self.new);
+            hashes.into_iter().for_each(|hash| self.table.iter_hash_mut(hash).for_each(&mut take));
         }
         self.stored |= !taken.is_empty();
         taken.sort_unstable();
@@ -134,13 +166,14 @@ impl Shard {
                 return Some(bucket);
             }
             let Ok(mut held) = self.table.get_bucket_entry(bucket) else { continue };
-            if std::mem::take(&mut held.get_mut().used) {
+            if held.get().has(USED) {
+                held.get_mut().set(USED, false);
                 continue;
             }
             let (slot, _) = held.remove();
             free += slot.size();
             self.bytes -= slot.size();
-            if slot.new {
+            if slot.has(NEW) {
                 self.stored = true;
                 new.push(pair(&slot));
             }
@@ -161,10 +194,6 @@ impl Shard {
         (self.bytes, self.table.iter().map(Slot::size).sum())
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.table.len()
-    }
-
     pub(super) fn news(&self) -> usize {
         self.new.len()
     }
@@ -172,9 +201,5 @@ impl Shard {
 
 fn pair(slot: &Slot) -> Pair {
     let (key, value) = slot.parts();
-    (key.to_vec(), slot.some.then(|| value.to_vec()))
-}
-
-fn bytes(key: &[u8], value: Option<&[u8]>) -> Box<[u8]> {
-    [key, value.unwrap_or_default()].concat().into_boxed_slice()
+    (key.to_vec(), slot.has(SOME).then(|| value.to_vec()))
 }
