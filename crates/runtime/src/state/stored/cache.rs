@@ -181,6 +181,15 @@ impl Cache {
         Ok(look(value.as_deref()))
     }
 
+    /// As [`Cache::write`] of one put, which it need not own.
+    pub(super) fn put(&self, space: Space, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        if group(key).is_none() || self.room() == 0 {
+            return self.store.write(space, vec![Change::Put(key.to_vec(), value.to_vec())]);
+        }
+        self.kept.borrow_mut().set(space, self.seed, (key, Some(value)), true);
+        self.make_room()
+    }
+
     /// As [`Store::write`].
     pub(super) fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
         if self.room() == 0 {

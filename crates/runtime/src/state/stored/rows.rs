@@ -20,6 +20,7 @@ use crate::state::face::Snapshotted;
 use crate::state::store::{Change, Space, StoreError};
 use crate::state::versioned::{Cut, EntrySink, Epoch, Progress, RESTORED};
 use flott_checkpoint::{CheckpointId, Kind};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,6 +62,9 @@ pub(super) struct Rows {
     /// Checkpoints that a later one may name as its base, and their cut epochs.
     known: BTreeMap<CheckpointId, Epoch>,
     open: Vec<OpenCut>,
+    /// A key and a value on their way to the store: memory that is used again.
+    key: Cell<Vec<u8>>,
+    value: Vec<u8>,
 }
 
 impl Rows {
@@ -77,7 +81,25 @@ impl Rows {
         let (log, epoch) = (ChangeLog::new(), RESTORED);
         let (len, writes, space) = (0, 0, made?);
         let (full, load, loads) = (false, Default::default(), 0);
-        Ok(Self { store, space, declared, keys, failure, epoch, len, writes, log, full, load, loads, known, open })
+        let (key, value) = (Cell::default(), Vec::new());
+        Ok(Self {
+            store,
+            space,
+            declared,
+            keys,
+            failure,
+            epoch,
+            len,
+            writes,
+            log,
+            full,
+            load,
+            loads,
+            known,
+            open,
+            key,
+            value,
+        })
     }
 
     pub(super) fn failed(&self) -> impl Fn(StoreError) -> StateError + use<> {
@@ -117,7 +139,11 @@ impl Rows {
 
     fn look_up(&self, entry: &[u8], once: bool) -> Result<Option<Row>, StateError> {
         let look = |found: Option<&[u8]>| found.map(|bytes| self.row(bytes)).transpose();
-        self.store.get(self.space, &in_area(ENTRY, entry), once, look).map_err(self.failed())?
+        let mut key = self.key.take();
+        set_to(&mut key, &[&[ENTRY], entry]);
+        let found = self.store.get(self.space, &key, once, look);
+        self.key.set(key);
+        found.map_err(self.failed())?
     }
 
     fn row(&self, bytes: &[u8]) -> Result<Row, StateError> {
@@ -177,15 +203,17 @@ impl Rows {
             self.len += usize::from(old.is_none());
             old.into_iter().try_for_each(|old| self.save(entry, old))?;
         }
-        let mut value = Vec::with_capacity(4 + content.len());
-        value.extend_from_slice(&self.epoch.to_le_bytes());
-        value.extend_from_slice(content);
-        beside.push(Change::Put(in_area(ENTRY, entry), value));
         if self.log.is_on(self.epoch) && old.is_none_or(|old| old.epoch != self.epoch) {
             beside.extend(self.log.add(WRITTEN, self.epoch, entry, &self.store));
         }
         self.writes += 1;
-        self.store.write(self.space, beside).map_err(self.failed())?;
+        let (mut key, mut value) = (self.key.take(), std::mem::take(&mut self.value));
+        set_to(&mut key, &[&[ENTRY], entry]);
+        set_to(&mut value, &[&self.epoch.to_le_bytes(), content]);
+        let written = self.store.put(self.space, &key, &value);
+        (self.key, self.value) = (Cell::new(key), value);
+        let beside = if beside.is_empty() { Ok(()) } else { self.store.write(self.space, beside) };
+        written.and(beside).map_err(self.failed())?;
         self.log.give_up(self.epoch, self.len);
         Ok(())
     }
@@ -272,12 +300,12 @@ impl Rows {
         let Some(cut) = self.open.get(index).map(|open| open.cut) else { return Ok(0) };
         let Some((group, identity)) = entry.split_first_chunk::<2>() else { return Ok(0) };
         let group = u16::from_be_bytes(*group);
-        let pieces = match self.declared.kind {
-            StateKind::List | StateKind::SplitList => {
-                self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?
-            }
-            _ => vec![(identity.to_vec(), row.content.clone())],
-        };
+        if !self.declared.kind.is_list() {
+            let Some(open) = self.open.get_mut(index) else { return Ok(0) };
+            open.sink.put(group, &identity.to_vec(), &row.content, early);
+            return Ok(1);
+        }
+        let pieces = self.pieces(entry, identity, Lengths::decode(&row.content).appended(cut))?;
         let Some(open) = self.open.get_mut(index) else { return Ok(0) };
         pieces.iter().for_each(|(key, value)| open.sink.put(group, key, value, early));
         Ok(pieces.len())
@@ -474,6 +502,11 @@ impl Snapshotted for Rows {
     fn memory(&self) -> usize {
         self.buffered()
     }
+}
+
+fn set_to(bytes: &mut Vec<u8>, parts: &[&[u8]]) {
+    bytes.clear();
+    parts.iter().for_each(|part| bytes.extend_from_slice(part));
 }
 
 /// A key of a space.
