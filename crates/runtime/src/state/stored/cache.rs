@@ -267,7 +267,9 @@ impl Cache {
                 return Ok(());
             }
             let new = self.kept.borrow_mut().change(space, group, Shard::take_new);
-            self.store.write(space, changes(new))?;
+            if !new.is_empty() {
+                self.store.write(space, changes(new))?;
+            }
             (from, next) = (begin, Some(group + 1));
         }
         visit(&from, until)
