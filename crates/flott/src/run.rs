@@ -38,6 +38,7 @@ use crate::graph::Frozen;
 use crate::handle::{Commands, JobHandle};
 use crate::settings::Settings;
 use driver::Driver;
+use dry_run::Foresight;
 use flott_checkpoint::{Options, RestartOptions};
 use flott_runtime::attempt::{WorkerOptions, World};
 use flott_runtime::error::{Error, Result};
@@ -92,6 +93,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let workers = manager_settings.workers.unwrap_or(manager_settings.default_workers);
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
+    let foresight = Some(Foresight::new(&frozen, &manager_settings));
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)
@@ -110,6 +112,7 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let (beside, io) = (store.clone(), runtime.handle().clone());
     let driver = Driver {
         restore_from,
+        foresight,
         job,
         manager,
         inbox,

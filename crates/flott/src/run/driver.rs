@@ -2,6 +2,7 @@
 //!
 //! It decides nothing about the job. What it alone knows is how to wait.
 
+use super::dry_run::Foresight;
 use super::task::{blocking, task};
 use crate::console::delayed_lines;
 
@@ -82,6 +83,8 @@ pub(super) struct Driver {
     pub(super) manager: JobManager,
     /// The directory to begin from, and whether its output is claimed.
     pub(super) restore_from: Option<(String, bool)>,
+    /// What to ask before the log is touched.
+    pub(super) foresight: Option<Foresight>,
     pub(super) inbox: UnboundedReceiver<ManagerEvent>,
     pub(super) host: flott_timely::TimelyHost,
     pub(super) ports: Arc<Ports>,
@@ -139,11 +142,16 @@ impl Driver {
     /// What may refuse the job before it begins.
     async fn prepare(&mut self) -> Result<()> {
         self.store.probe().await?;
+        let mut savepoint = None;
         if let Some((location, claim)) = self.restore_from.take() {
-            let (elsewhere, _) = super::savepoint::find(&location, claim).await?;
-            self.manager.begin_with(elsewhere);
+            let (elsewhere, manifest) = super::savepoint::find(&location, claim).await?;
+            self.manager.begin_with(elsewhere.clone());
+            savepoint = Some((elsewhere, manifest));
         }
-        Ok(())
+        match (self.foresight.take(), self.store.server()) {
+            (Some(foresight), Some(own)) => foresight.look(own, savepoint).await,
+            _ => Ok(()),
+        }
     }
 
     /// Copies the final checkpoint for whoever stopped the job with a savepoint, and lets other copies come to their end.

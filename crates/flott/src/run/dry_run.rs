@@ -1,9 +1,9 @@
 //! `--dry-run`: everything that a start checks before it runs, without a start, with the decisions of a start. Reads only: nothing
 //! is run, and not a byte is written.
 
-use crate::graph::Frozen;
+use crate::graph::{Frozen, MakeCommitter};
 use crate::settings::Settings;
-use flott_checkpoint::{AttemptId, Claim, Restore};
+use flott_checkpoint::{AttemptId, Claim, Elsewhere, Restore};
 use flott_runtime::attempt::World;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
@@ -15,6 +15,7 @@ use flott_runtime::job_manager::{
     JobSettings, adopted_by, check_restore, instead_of_damaged, look_at_claim, looking_attempt, restored_by,
 };
 use flott_runtime::manifest::Manifest;
+use flott_runtime::plan::Plan;
 use flott_runtime::savepoint;
 use flott_runtime::sink::SinkContext;
 use flott_runtime::worker::Look;
@@ -57,7 +58,8 @@ async fn look(frozen: &Frozen, settings: &Settings, manager: &JobSettings) -> Re
         warnings.extend(looked.warnings);
         match restored(&looked.claim, own.as_ref(), frozen, manager).await? {
             Ok(found) => {
-                check_outputs(frozen, &looked.claim, found.as_ref().and_then(|it| it.manifests.first()), manager)?;
+                let newest = found.as_ref().and_then(|it| it.manifests.first());
+                check_outputs(&frozen.committers, &frozen.plan.job, &looked.claim, newest, manager)?;
                 return Ok(found.map(|found| {
                     warnings.extend(found.warnings);
                     Found { warnings, ..found }
@@ -134,15 +136,46 @@ async fn check_entries(
     Ok(())
 }
 
+/// What a start asks of its outputs before it touches the log, if it is told to begin anew. A Start that they refused afterwards
+/// would stay the head of the log, and be what each later start goes on from (L3).
+pub(super) struct Foresight {
+    plan: Arc<Plan>,
+    committers: Vec<(String, MakeCommitter)>,
+    manager: JobSettings,
+}
+
+impl Foresight {
+    pub(super) fn new(frozen: &Frozen, manager: &JobSettings) -> Foresight {
+        Foresight { plan: Arc::clone(&frozen.plan), committers: frozen.committers.clone(), manager: manager.clone() }
+    }
+
+    /// Looks at the job's own storage, given a savepoint from which it begins. What else is wrong the start will say.
+    pub(super) async fn look(self, own: &StorageServer, savepoint: Option<(Elsewhere, Manifest)>) -> Result<()> {
+        let (wanted, newest) = match savepoint {
+            Some((savepoint, newest)) => (Restore::Savepoint(Box::new(savepoint)), Some(newest)),
+            None if self.manager.restore == Restore::None => (Restore::None, None),
+            None => return Ok(()),
+        };
+        let Ok(looked) = look_at_claim(Some(own), wanted, &self.plan, &self.manager).await else { return Ok(()) };
+        check_outputs(&self.committers, &self.plan.job, &looked.claim, newest.as_ref(), &self.manager)
+    }
+}
+
 /// R4, as far as sinks can say so without changing anything.
-fn check_outputs(frozen: &Frozen, claim: &Claim, newest: Option<&Manifest>, manager: &JobSettings) -> Result<()> {
+fn check_outputs(
+    committers: &[(String, MakeCommitter)],
+    job: &str,
+    claim: &Claim,
+    newest: Option<&Manifest>,
+    manager: &JobSettings,
+) -> Result<()> {
     if claim.restore.is_some() {
         return Ok(());
     }
     let lives = adopted_by(claim, newest);
     let adopts = !manager.overwrite && !lives.is_empty();
-    for (sink, make) in &frozen.committers {
-        let Some(committer) = make(&context(&frozen.plan.job, sink, claim)) else { continue };
+    for (sink, make) in committers {
+        let Some(committer) = make(&context(job, sink, claim)) else { continue };
         if committer.claims_by_looking() {
             let looked = if adopts { committer.adopt(&lives) } else { committer.claim(manager.overwrite) };
             looked.map_err(|error| error.at_operator(sink))?;

@@ -77,6 +77,14 @@ impl Store {
         let _ = report;
     }
 
+    /// Itself, unless checkpoints are off.
+    pub(super) fn server(&self) -> Option<&StorageServer> {
+        match &self.place {
+            Place::At(server) => Some(server),
+            Place::Nowhere => None,
+        }
+    }
+
     /// Makes sure that it can hold a log (L8).
     pub(super) async fn probe(&self) -> Result<()> {
         match &self.place {

@@ -216,7 +216,10 @@ impl Committer for FileCommitter {
                 "output directory {} holds output of an earlier job: {foreign}",
                 self.directory.display()
             ))
-            .hint("choose another directory, or replace that output with `--overwrite`")),
+            .hint(
+                "choose another directory; or go on with it by `--claim`, if it is the output of the savepoint that is restored; \
+                 or have it removed by `--overwrite`",
+            )),
             _ => Ok(()),
         }
     }

@@ -20,6 +20,7 @@ use crate::time::Time;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -70,14 +71,21 @@ enum Look {
     #[default]
     NotBegun,
     UnderWay,
-    /// Nobody has made use of it yet.
-    Done(Result<Listing>),
+    /// Nobody has made use of it yet. When it was begun, and what was found.
+    Done(Time, Result<Listing>),
 }
 
 impl Seen {
     fn is_fresh(&self, now: Time) -> bool {
         // A clock that went back is looked at anew.
         self.at.is_some_and(|at| at <= now && now.since(at) < LOOK_EACH)
+    }
+
+    /// What was begun before that moment is not of now: whoever asked for it may have died a while ago.
+    fn forget_before(&mut self, moment: Time) {
+        if matches!(self.look, Look::Done(begun, _) if begun < moment) {
+            self.look = Look::NotBegun;
+        }
     }
 }
 
@@ -121,6 +129,7 @@ impl<F: ReadFormat> Source for WatchedFiles<F> {
             current: None,
             waker: Arc::clone(&cx.waker),
             waits_for: None,
+            asked_at: None,
             looked_at: None,
             place: String::new(),
         };
@@ -181,6 +190,8 @@ struct ShareReader<F: ReadFormat> {
     waker: Waker,
     /// The number of the look that wakes this reader.
     waits_for: Option<u64>,
+    /// When this reader was asked for the first time: what somebody saw before may be older than what it was restored from.
+    asked_at: Option<Time>,
     /// When this reader last made use of a look.
     looked_at: Option<Time>,
     place: String,
@@ -212,9 +223,11 @@ impl<F: ReadFormat> ShareReader<F> {
         drop(shared);
         let (source, seen, files) = (Arc::clone(&self.source), Arc::clone(&self.seen), Arc::clone(&self.files));
         let question = move || {
-            let found = look(&source.pattern, &files);
+            // Somebody waits for an answer, whatever becomes of the look.
+            let looked = catch_unwind(AssertUnwindSafe(|| look(&source.pattern, &files)));
+            let found = looked.unwrap_or_else(|_| Err(Error::failed("the look into the watched directory panicked")));
             let mut shared = lock(&seen);
-            shared.look = Look::Done(found);
+            shared.look = Look::Done(now, found);
             let waiting = std::mem::take(&mut shared.waiting);
             drop(shared);
             waiting.iter().for_each(|wake| wake());
@@ -224,10 +237,12 @@ impl<F: ReadFormat> ShareReader<F> {
 
     /// What is in the directory, as somebody saw it less than a second ago; `None`: somebody is looking.
     fn look(&mut self, now: Time) -> Result<Option<Arc<Listing>>> {
+        let asked_at = *self.asked_at.get_or_insert(now);
+        lock(&self.seen).forget_before(asked_at);
         self.begin_to_look(now);
         let mut seen = lock(&self.seen);
         match std::mem::take(&mut seen.look) {
-            Look::Done(found) => {
+            Look::Done(_, found) => {
                 seen.files = Arc::new(found?);
                 seen.at = Some(now);
             }

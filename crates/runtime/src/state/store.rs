@@ -27,7 +27,7 @@ pub enum Change {
 /// The bytes of one subtask's state. Keys are ordered as bytes are.
 pub trait Store {
     /// Bytes of memory that may be used above this store, for entries that are used again and for logs of changed keys. It may
-    /// change from call to call.
+    /// change from call to call; with none at the beginning there is never any.
     fn memory(&self) -> usize {
         0
     }

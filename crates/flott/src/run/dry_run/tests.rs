@@ -228,3 +228,50 @@ fn a_job_that_would_begin_anew_is_told_so_and_a_log_without_its_beginning_is_ref
         assert!(code == 4 && said.contains("the first entry"), "{code}: {said}");
     }
 }
+
+/// A Start that is refused afterwards would stay the head of the log, and each later start would go on from it.
+#[test]
+fn a_start_that_outputs_refuse_leaves_the_log_as_it_was() {
+    let (directory, out, savepoint) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let job = || {
+        let job = Job::new("looked-at");
+        job.workers(2).checkpoint_interval(Duration::from_millis(10));
+        job.checkpoint_dir(directory.path().display().to_string());
+        job.source("numbers", MemorySource::new((0..2_000u64).collect()))
+            .throttle(2_000)
+            .map(|n| n.to_string())
+            .sink("out", FileSink::lines(out.path()));
+        job
+    };
+    let handle = job().spawn().unwrap();
+    while handle.status().completed_checkpoints < 4 {
+        assert!(handle.wait_for(Duration::from_millis(2)).is_none(), "it ended before");
+    }
+    let target = savepoint.path().join("save").display().to_string();
+    handle.savepoint(&target).unwrap();
+    handle.stop();
+    assert_eq!(handle.wait().unwrap().ended, Ended::Stopped);
+    let log = directory.path().join("looked-at/log");
+    let before = content(&log);
+    let anew = Settings { restore: Some(Restore::None), ..Settings::default() };
+    let moved = Settings { restore_from: Some(target), ..Settings::default() };
+    for settings in [anew, moved] {
+        let job = job();
+        let settings = settings.over(job.settings.borrow().clone());
+        *job.settings.borrow_mut() = settings;
+        let refused = job.spawn().unwrap().wait().expect_err("there is output of an earlier life");
+        assert_eq!(refused.kind(), ErrorKind::Refused, "{refused}");
+        assert!(refused.to_string().contains("--claim") && refused.to_string().contains("--overwrite"), "{refused}");
+        assert!(content(&log) == before, "the log was touched");
+    }
+    assert_eq!(job().run().unwrap().ended, Ended::Finished);
+    let lines = content(out.path()).into_iter().filter(|(path, _)| path.display().to_string().contains("part-"));
+    let mut all: Vec<u64> = lines
+        .flat_map(|(_, bytes)| {
+            String::from_utf8(bytes).unwrap().lines().map(|n| n.parse().unwrap()).collect::<Vec<_>>()
+        })
+        .collect();
+    all.sort_unstable();
+    assert_eq!(all, (0..2_000).collect::<Vec<_>>());
+}

@@ -293,3 +293,39 @@ impl Files for FarFiles {
         self.asked.lock().expect("sound").0.push(question);
     }
 }
+
+/// A file that another process read meanwhile would be read a second time.
+#[test]
+fn a_look_of_an_attempt_that_died_is_not_of_now() {
+    let files = MemoryFiles::new();
+    files.put("in/zzz.log", "z\n");
+    // This process: it looks, and its attempt dies before anybody makes use of what was seen.
+    let far = Arc::new(FarFiles { files: files.clone(), asked: Mutex::default() });
+    let context = source_context(Arc::clone(&far) as Arc<dyn Files>);
+    let source = watched();
+    let mut dead = source.open(&share_of("other.log"), None, &context).expect("opened");
+    assert_eq!(dead.next(Time(1)).expect("asked"), Next::Pending);
+    assert_eq!(far.answer(), 1);
+    drop(dead);
+    // Another process, which had the share of a.log in that attempt: the file comes, is read, and the checkpoint says so.
+    files.put("in/a.log", "1\n");
+    let mut elsewhere = watched().open(&share_of("a.log"), None, &cx(&files)).expect("opened");
+    assert_eq!(read_now(&mut elsewhere, Time(2_000_000)), ["1"]);
+    let position = elsewhere.position();
+    // A minute later the next attempt: the share is this process's now.
+    let mut now = Time(60_000_000);
+    let mut reader = source.open(&share_of("a.log"), Some(position), &context).expect("opened");
+    let mut again = Vec::new();
+    for _ in 0..3 {
+        loop {
+            match reader.next(now).expect("it can be read") {
+                Next::Record(record, _) => again.push(record),
+                Next::Pending => assert_eq!(far.answer(), 1),
+                Next::At(_) => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        now = now.after(LOOK_EACH);
+    }
+    assert_eq!(again, [""; 0], "read a second time");
+}

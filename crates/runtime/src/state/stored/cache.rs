@@ -13,7 +13,7 @@ use super::change_log::ENTRY;
 use crate::segment::StateName;
 use crate::state::store::{Change, Space, Store, StoreError};
 use shard::{Pair, Shard};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// Bytes that are made free at once: enough that the store gets many writes together.
 const AT_ONCE: usize = 32 << 10;
@@ -45,6 +45,10 @@ pub(super) struct Cache {
     logged: Cell<usize>,
     /// Of the hashes, so that nobody can choose keys that collide.
     seed: u64,
+    /// There was memory at the beginning; else the store is asked each time.
+    is_used: bool,
+    /// Entries could not be written when they were driven out.
+    lost: OnceCell<StoreError>,
 }
 
 /// The key group of an entry; none if the key is of another area.
@@ -117,7 +121,8 @@ fn changes(pairs: Vec<Pair>) -> Vec<Change> {
 
 impl Cache {
     pub(super) fn new(store: Box<dyn Store>, seed: u64) -> Self {
-        Self { store, kept: RefCell::default(), logged: Cell::new(0), seed }
+        let is_used = store.memory() > 0;
+        Self { store, kept: RefCell::default(), logged: Cell::new(0), seed, is_used, lost: OnceCell::new() }
     }
 
     /// Takes memory for the log of a state; false if there is none left.
@@ -134,20 +139,27 @@ impl Cache {
         self.logged.set(self.logged.get().saturating_sub(bytes));
     }
 
-    /// Bytes that entries may take. Without any, the store is asked each time.
+    /// Bytes that entries may take.
     fn room(&self) -> usize {
         let memory = self.store.memory();
         memory - memory / LOG_PART
     }
 
+    /// What was driven out and could not be written is nowhere: nothing can be relied upon after that.
+    fn check(&self) -> Result<(), StoreError> {
+        self.lost.get().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     fn make_room(&self) -> Result<(), StoreError> {
+        self.check()?;
         let room = self.room();
         while self.kept.borrow().size > room {
             let over = self.kept.borrow().size - room;
             let (space, mut new) = self.kept.borrow_mut().evict(self.seed, over.max(AT_ONCE.min(room / 4)));
             if !new.is_empty() {
                 new.sort_unstable();
-                self.store.write(space, changes(new))?;
+                let written = self.store.write(space, changes(new));
+                written.inspect_err(|error| drop(self.lost.set(error.clone())))?;
             }
         }
         Ok(())
@@ -167,7 +179,8 @@ impl Cache {
         once: bool,
         look: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, StoreError> {
-        let Some(group) = group(key).filter(|_| self.room() > 0) else {
+        self.check()?;
+        let Some(group) = group(key).filter(|_| self.is_used) else {
             return self.store.get(space, key).map(|value| look(value.as_deref()));
         };
         if let Some(known) = self.kept.borrow_mut().shard(space, group).get(self.seed, key) {
@@ -183,7 +196,7 @@ impl Cache {
 
     /// As [`Cache::write`] of one put, which it need not own.
     pub(super) fn put(&self, space: Space, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
-        if group(key).is_none() || self.room() == 0 {
+        if group(key).is_none() || !self.is_used {
             return self.store.write(space, vec![Change::Put(key.to_vec(), value.to_vec())]);
         }
         self.kept.borrow_mut().set(space, self.seed, (key, Some(value)), true);
@@ -192,7 +205,7 @@ impl Cache {
 
     /// As [`Store::write`].
     pub(super) fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
-        if self.room() == 0 {
+        if !self.is_used {
             return self.store.write(space, changes);
         }
         let mut passed = Vec::new();
@@ -245,6 +258,7 @@ impl Cache {
         once: bool,
         look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), StoreError> {
+        self.check()?;
         let more = Cell::new(true);
         let mut look = |key: &[u8], value: &[u8]| {
             more.set(look(key, value));
@@ -266,10 +280,12 @@ impl Cache {
             if !more.get() {
                 return Ok(());
             }
-            let new = self.kept.borrow_mut().change(space, group, Shard::take_new);
+            // If that fails, nothing is lost: the entries are as new as before.
+            let new = self.kept.borrow_mut().shard(space, group).new_pairs();
             if !new.is_empty() {
                 self.store.write(space, changes(new))?;
             }
+            self.kept.borrow_mut().change(space, group, Shard::all_stored);
             (from, next) = (begin, Some(group + 1));
         }
         visit(&from, until)

@@ -210,10 +210,14 @@ impl Rows {
         let (mut key, mut value) = (self.key.take(), std::mem::take(&mut self.value));
         set_to(&mut key, &[&[ENTRY], entry]);
         set_to(&mut value, &[&self.epoch.to_le_bytes(), content]);
-        let written = self.store.put(self.space, &key, &value);
+        let written = if beside.is_empty() {
+            self.store.put(self.space, &key, &value)
+        } else {
+            beside.push(Change::Put(key.clone(), value.clone()));
+            self.store.write(self.space, beside)
+        };
         (self.key, self.value) = (Cell::new(key), value);
-        let beside = if beside.is_empty() { Ok(()) } else { self.store.write(self.space, beside) };
-        written.and(beside).map_err(self.failed())?;
+        written.map_err(self.failed())?;
         self.log.give_up(self.epoch, self.len);
         Ok(())
     }

@@ -270,3 +270,46 @@ fn a_sweep_takes_nothing_from_an_open_scan_and_an_increment_names_what_it_remove
     }
     assert_eq!(table.len(), 2_000, "the removed came back");
 }
+
+/// A disk that is full for a moment: the checkpoint fails, and nothing that it had begun to write out is missing later.
+#[test]
+fn a_scan_that_fails_at_any_call_loses_nothing_of_the_next_checkpoint() {
+    for (memory, calls) in
+        [0, 300, 2_000, 1 << 20].into_iter().flat_map(|memory| (0..40).map(move |calls| (memory, calls)))
+    {
+        let store = MemoryStore::below(memory);
+        let fuse = store.fuse();
+        let mut backend = StoredBackend::new(Box::new(store), space());
+        let mut state = backend.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
+        backend.tables()[0].borrow_mut().start(None);
+        (0..100).for_each(|key| state.put(hash(key), key, key).unwrap());
+        fuse.set(calls);
+        let failed = checkpoint(&backend, 1, None);
+        fuse.set(i64::MAX);
+        let entries = checkpoint(&backend, 2, None).expect("the store works again");
+        assert_eq!(entries, 100, "memory {memory}, {calls} calls, then {failed:?}");
+        for key in 0..100 {
+            assert_eq!(
+                state.read(hash(key), &key, |value| value.copied()),
+                Ok(Some(key)),
+                "memory {memory}, {calls} calls"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_driven_out_and_could_not_be_written_fails_all_that_follows() {
+    let store = MemoryStore::below(2_000);
+    let fuse = store.fuse();
+    let mut backend = StoredBackend::new(Box::new(store), space());
+    let mut state = backend.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
+    backend.tables()[0].borrow_mut().start(None);
+    fuse.set(0);
+    let lost = (0..1_000).find(|key| state.put(hash(*key), *key, 1).is_err()).expect("not all of them fit");
+    fuse.set(i64::MAX);
+    for key in 0..lost {
+        assert!(state.read(hash(key), &key, |value| value.copied()).is_err(), "{key} may be lost");
+    }
+    assert!(checkpoint(&backend, 1, None).is_err(), "a checkpoint would lack it");
+}

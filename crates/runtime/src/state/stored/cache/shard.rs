@@ -137,24 +137,32 @@ impl Shard {
         self.many_new || !self.new.is_empty()
     }
 
-    /// What the store does not know yet, in order; from now on it does.
-    pub(super) fn take_new(&mut self) -> Vec<Pair> {
-        let mut taken = Vec::new();
-        let mut take = |slot: &mut Slot| {
+    /// What the store does not know yet, in order.
+    pub(super) fn new_pairs(&mut self) -> Vec<Pair> {
+        let mut pairs = Vec::new();
+        self.each_new(|slot| pairs.push(pair(slot)));
+        pairs.sort_unstable();
+        pairs
+    }
+
+    /// The store knows all of them now.
+    pub(super) fn all_stored(&mut self) {
+        self.stored |= self.has_new();
+        self.each_new(|slot| slot.set(NEW, false));
+        (self.new, self.many_new) = (Vec::new(), false);
+    }
+
+    fn each_new(&mut self, mut act: impl FnMut(&mut Slot)) {
+        let mut act = |slot: &mut Slot| {
             if slot.has(NEW) {
-                slot.set(NEW, false);
-                taken.push(pair(slot));
+                act(slot);
             }
         };
-        if std::mem::take(&mut self.many_new) {
-            self.table.iter_mut().for_each(take);
+        if self.many_new {
+            self.table.iter_mut().for_each(act);
         } else {
-            let hashes = std::mem::take(&mut self.new);
-            hashes.into_iter().for_each(|hash| self.table.iter_hash_mut(hash).for_each(&mut take));
+            self.new.iter().for_each(|hash| self.table.iter_hash_mut(*hash).for_each(&mut act));
         }
-        self.stored |= !taken.is_empty();
-        taken.sort_unstable();
-        taken
     }
 
     /// Drops entries from bucket `hand` on until so many bytes are free, but spares those that were used since it was there last.
