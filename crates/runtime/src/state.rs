@@ -345,8 +345,7 @@ pub trait Table {
     /// As [`Table::restore`]; or if this state is divided by keys.
     fn restore_foreign(&mut self, block: &Block, share: &Share) -> Result<(), StateError>;
 
-    /// Ends the restore. `restored` can be the base of the first increment; `None` if nothing can: what [`Table::restore_foreign`]
-    /// applied lies under other keys in the checkpoint.
+    /// Ends the restore. `restored` can be the base of the first increment.
     fn start(&mut self, restored: Option<CheckpointId>);
 
     /// Takes the cut of a checkpoint and returns the base it really used: `None`, which makes this state's part full,

@@ -12,12 +12,14 @@ pub(super) struct Declared {
     value_shape: Shape,
     /// Of the values in the checkpoint that was restored.
     pub(super) restored_value: Shape,
+    /// Entries of other workers were restored: no increment can build on what was restored.
+    pub(super) foreign: bool,
 }
 
 impl Declared {
     pub(super) fn new(name: Arc<StateName>, kind: StateKind) -> Declared {
         let (key_shape, value_shape) = (Shape::Unknown, Shape::Unknown);
-        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown }
+        Declared { name, kind, key_shape, value_shape, restored_value: Shape::Unknown, foreign: false }
     }
 
     pub(super) fn declaration(&self) -> Declaration {

@@ -106,6 +106,7 @@ impl<T: KeyedTable> Table for T {
 
     fn restore_foreign(&mut self, block: &Block, share: &Share) -> Result<(), StateError> {
         let name = Arc::clone(&self.snapshots().declared().name);
+        self.snapshots_mut().declared_mut().foreign = true;
         let Some((hash, own)) = self.snapshots().space().own_key() else { return Ok(()) };
         let (seed, key_groups) = (self.snapshots().space().seed, self.snapshots().space().groups);
         for run in block.runs() {
@@ -133,7 +134,8 @@ impl<T: KeyedTable> Table for T {
 
     fn start(&mut self, restored: Option<CheckpointId>) {
         self.restored();
-        self.snapshots_mut().start(restored);
+        let base = restored.filter(|_| !self.snapshots().declared().foreign);
+        self.snapshots_mut().start(base);
         self.started();
     }
 

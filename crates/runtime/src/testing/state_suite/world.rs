@@ -5,8 +5,8 @@ use super::{Random, Snapshot, footer, restore_share, start};
 use crate::key::{KeySpace, hash_key, owner};
 use crate::segment::{BlockKind, Footer};
 use crate::state::{
-    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, Share, StateBackend, StateKind, StateName,
-    TimerDeclaration, TimerState, ValueDeclaration, ValueState,
+    DueTimer, ListDeclaration, ListState, MapDeclaration, MapState, Share, StateBackend, StateName, TimerDeclaration,
+    TimerState, ValueDeclaration, ValueState,
 };
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Kind};
@@ -334,12 +334,7 @@ impl<'a, B: StateBackend> World<'a, B> {
         for (worker, index) in workers.iter().zip(0..) {
             let share = Share { before: taken_by, workers: workers.len() as u16, worker: index };
             restore_share(&worker.backend, &chain, &worker.space, share).expect("the same types");
-            for table in worker.backend.tables() {
-                let kind = table.borrow().declaration().kind;
-                // What others wrote of a copy or a split list cannot be built upon.
-                let foreign = workers.len() != before && matches!(kind, StateKind::Broadcast | StateKind::SplitList);
-                table.borrow_mut().start((!foreign).then_some(CheckpointId(id)));
-            }
+            start(&worker.backend, Some(id));
         }
         self.meet("restored on another number of workers", workers.len() != before);
         self.meet("restored from a chain", chain.len() > 2);
