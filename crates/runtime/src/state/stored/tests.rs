@@ -297,19 +297,3 @@ fn a_scan_that_fails_at_any_call_loses_nothing_of_the_next_checkpoint() {
         }
     }
 }
-
-#[test]
-fn what_was_driven_out_and_could_not_be_written_fails_all_that_follows() {
-    let store = MemoryStore::below(2_000);
-    let fuse = store.fuse();
-    let mut backend = StoredBackend::new(Box::new(store), space());
-    let mut state = backend.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
-    backend.tables()[0].borrow_mut().start(None);
-    fuse.set(0);
-    let lost = (0..1_000).find(|key| state.put(hash(*key), *key, 1).is_err()).expect("not all of them fit");
-    fuse.set(i64::MAX);
-    for key in 0..lost {
-        assert!(state.read(hash(key), &key, |value| value.copied()).is_err(), "{key} may be lost");
-    }
-    assert!(checkpoint(&backend, 1, None).is_err(), "a checkpoint would lack it");
-}

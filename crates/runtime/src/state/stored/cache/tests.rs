@@ -250,3 +250,18 @@ fn hashes_of_new_entries_take_little_of_the_memory() {
         assert!(most(&above) <= 1_000 / 8 + 65);
     }
 }
+
+#[test]
+fn what_was_driven_out_and_could_not_be_written_fails_all_that_follows() {
+    let store = MemoryStore::below(2_000);
+    let fuse = store.fuse();
+    let cache = Cache::new(Box::new(store), 7);
+    cache.create(&StateName::new("operator", "state")).unwrap();
+    fuse.set(0);
+    let lost = (0..1_000).find(|key| cache.put(Space(0), &entry(0, *key), b"value").is_err()).expect("not all fit");
+    fuse.set(i64::MAX);
+    for key in 0..lost {
+        assert!(cache.get(Space(0), &entry(0, key), false, |_| ()).is_err(), "{key} of {lost} may be nowhere");
+    }
+    assert!(cache.visit(Space(0), (&[ENTRY], &[ENTRY + 1]), true, &mut |_, _| true).is_err());
+}
