@@ -88,12 +88,12 @@ pub(crate) fn start(frozen: Frozen, settings: &Settings, listener: Listener) -> 
     let (printer, printing) = Printing::start(settings.json.unwrap_or(false))?;
     let teller = Teller::start(listener)?;
     let closes_stores = stores.is_some();
+    let foresight = Some(Foresight::new(&frozen, &files, &manager_settings));
     let world = World { files, threads: Arc::new(OsThreads), stdout: printer, heartbeats: heartbeats.clone(), stores };
     let entropy = entropy()?;
     let workers = manager_settings.workers.unwrap_or(manager_settings.default_workers);
     let counted = Arc::clone(&plan);
     let outlook = Outlook::new(Arc::clone(&plan), &manager_settings);
-    let foresight = Some(Foresight::new(&frozen, &manager_settings));
     let manager = JobManager::new(manager_settings, plan, world, entropy);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(IO_THREADS)

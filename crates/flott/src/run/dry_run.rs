@@ -1,12 +1,14 @@
 //! `--dry-run`: everything that a start checks before it runs, without a start, with the decisions of a start. Reads only: nothing
 //! is run, and not a byte is written.
 
+use super::task::blocking;
 use crate::graph::{Frozen, MakeCommitter};
 use crate::settings::Settings;
 use flott_checkpoint::{AttemptId, Claim, Elsewhere, Restore};
 use flott_runtime::attempt::World;
 use flott_runtime::error::{Error, Result};
 use flott_runtime::heartbeat::Heartbeats;
+use flott_runtime::io::Files;
 use flott_runtime::io::place_files::PlaceFiles;
 use flott_runtime::io::runtime::block_on;
 use flott_runtime::io::storage::{StorageServer, find_storage, open_storage_if_there};
@@ -21,6 +23,7 @@ use flott_runtime::sink::SinkContext;
 use flott_runtime::worker::Look;
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 /// What would be restored.
 pub(crate) struct Found {
@@ -59,7 +62,8 @@ async fn look(frozen: &Frozen, settings: &Settings, manager: &JobSettings) -> Re
         match restored(&looked.claim, own.as_ref(), frozen, manager).await? {
             Ok(found) => {
                 let newest = found.as_ref().and_then(|it| it.manifests.first());
-                check_outputs(&frozen.committers, &frozen.plan.job, &looked.claim, newest, manager)?;
+                let to = (frozen.plan.job.as_str(), Arc::new(PlaceFiles::default()) as Arc<dyn Files>);
+                check_outputs(&frozen.committers, to, &looked.claim, newest, manager)?;
                 return Ok(found.map(|found| {
                     warnings.extend(found.warnings);
                     Found { warnings, ..found }
@@ -141,12 +145,14 @@ async fn check_entries(
 pub(super) struct Foresight {
     plan: Arc<Plan>,
     committers: Vec<(String, MakeCommitter)>,
+    files: Arc<dyn Files>,
     manager: JobSettings,
 }
 
 impl Foresight {
-    pub(super) fn new(frozen: &Frozen, manager: &JobSettings) -> Foresight {
-        Foresight { plan: Arc::clone(&frozen.plan), committers: frozen.committers.clone(), manager: manager.clone() }
+    pub(super) fn new(frozen: &Frozen, files: &Arc<dyn Files>, manager: &JobSettings) -> Foresight {
+        let (plan, files) = (Arc::clone(&frozen.plan), Arc::clone(files));
+        Foresight { plan, committers: frozen.committers.clone(), files, manager: manager.clone() }
     }
 
     /// Looks at the job's own storage, given a savepoint from which it begins. What else is wrong the start will say.
@@ -157,14 +163,21 @@ impl Foresight {
             None => return Ok(()),
         };
         let Ok(looked) = look_at_claim(Some(own), wanted, &self.plan, &self.manager).await else { return Ok(()) };
-        check_outputs(&self.committers, &self.plan.job, &looked.claim, newest.as_ref(), &self.manager)
+        // Sinks look at directories and ask buckets: not on a thread that serves others.
+        let (answer, asked) = oneshot::channel();
+        blocking(move || {
+            let to = (self.plan.job.as_str(), self.files);
+            let checked = check_outputs(&self.committers, to, &looked.claim, newest.as_ref(), &self.manager);
+            let _ = answer.send(checked);
+        });
+        asked.await.map_err(|_| Error::failed("the check of the outputs panicked"))?
     }
 }
 
 /// R4, as far as sinks can say so without changing anything.
 fn check_outputs(
     committers: &[(String, MakeCommitter)],
-    job: &str,
+    (job, files): (&str, Arc<dyn Files>),
     claim: &Claim,
     newest: Option<&Manifest>,
     manager: &JobSettings,
@@ -175,7 +188,7 @@ fn check_outputs(
     let lives = adopted_by(claim, newest);
     let adopts = !manager.overwrite && !lives.is_empty();
     for (sink, make) in committers {
-        let Some(committer) = make(&context(job, sink, claim)) else { continue };
+        let Some(committer) = make(&context(job, sink, &files, claim)) else { continue };
         if committer.claims_by_looking() {
             let looked = if adopts { committer.adopt(&lives) } else { committer.claim(manager.overwrite) };
             looked.map_err(|error| error.at_operator(sink))?;
@@ -184,10 +197,9 @@ fn check_outputs(
     Ok(())
 }
 
-fn context(job: &str, sink: &str, claim: &Claim) -> SinkContext {
+fn context(job: &str, sink: &str, files: &Arc<dyn Files>, claim: &Claim) -> SinkContext {
     // No incarnation has the name of one that would begin: it is foreign to all.
     let incarnation = if claim.begins() { "dryrun".to_owned() } else { format!("{:016x}", claim.incarnation.id) };
-
     SinkContext {
         job: job.to_owned(),
         operator: sink.to_owned(),
@@ -196,7 +208,7 @@ fn context(job: &str, sink: &str, claim: &Claim) -> SinkContext {
         incarnation,
         attempt: AttemptId(0),
         first_checkpoint: claim.next_id(),
-        files: Arc::new(PlaceFiles::default()),
+        files: Arc::clone(files),
         stdout: Arc::new(|_: &str| {}),
         waker: Arc::new(|| {}),
     }

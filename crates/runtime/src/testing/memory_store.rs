@@ -3,17 +3,32 @@
 use crate::state::StateName;
 use crate::state::store::{Change, Space, Store, StoreError, Stores};
 use flott_checkpoint::{AttemptId, SubtaskId};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// An ordered map of bytes.
-#[derive(Debug, Default)]
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// An ordered map of bytes. Clones share it.
+#[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
-    spaces: RefCell<Vec<BTreeMap<Vec<u8>, Vec<u8>>>>,
+    spaces: Rc<RefCell<Vec<Map>>>,
     fuse: Fuse,
+    asked: Rc<Asked>,
     memory: usize,
+}
+
+/// What a store was asked for so far.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Values of keys.
+    pub gets: Cell<usize>,
+    /// Writes.
+    pub writes: Cell<usize>,
+    /// Changes, of all writes.
+    pub changes: Cell<usize>,
 }
 
 /// Lets a store fail after so many more calls.
@@ -46,6 +61,12 @@ impl MemoryStore {
     #[must_use]
     pub fn below(memory: usize) -> Self {
         Self { memory, ..Self::default() }
+    }
+
+    /// What it was asked for.
+    #[must_use]
+    pub fn asked(&self) -> &Asked {
+        &self.asked
     }
 
     /// What makes it fail.
@@ -81,11 +102,14 @@ impl Store for MemoryStore {
 
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.fuse.burn()?;
+        self.asked.gets.update(|gets| gets + 1);
         Ok(self.spaces.borrow().get(usize::from(space.0)).and_then(|space| space.get(key).cloned()))
     }
 
     fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
         self.fuse.burn()?;
+        self.asked.writes.update(|writes| writes + 1);
+        self.asked.changes.update(|all| all + changes.len());
         let mut spaces = self.spaces.borrow_mut();
         let space = spaces.get_mut(usize::from(space.0)).expect("a space that was created");
         for change in changes {

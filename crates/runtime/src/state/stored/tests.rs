@@ -4,7 +4,6 @@ use super::list::Lengths;
 use super::{StoredBackend, StoredValue};
 use crate::key::{KeySpace, hash_key};
 use crate::segment::{Block, BlockEntry, BlockKind, Footer, SegmentAssembler, SegmentBuffer, StateHeader, StateName};
-use crate::state::store::{Change, Space, Store, StoreError};
 use crate::state::versioned::Cut;
 use crate::state::{
     ListDeclaration, ListState, Progress, StateBackend, StateError, TimerDeclaration, TimerState, ValueDeclaration,
@@ -13,7 +12,6 @@ use crate::state::{
 use crate::testing::memory_store::{Fuse, MemoryStore};
 use bytes::Bytes;
 use flott_checkpoint::{CheckpointId, Kind};
-use std::rc::Rc;
 
 fn space() -> KeySpace {
     KeySpace::of_worker(7, 16, 1, 0)
@@ -27,41 +25,10 @@ fn hash(key: u64) -> u64 {
     hash_key(7, &key).unwrap()
 }
 
-/// A store that its test can still look at.
-struct Shared(Rc<MemoryStore>);
-
-impl Store for Shared {
-    fn create(&self, name: &StateName) -> Result<Space, StoreError> {
-        self.0.create(name)
-    }
-
-    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.0.get(space, key)
-    }
-
-    fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.0.write(space, changes)
-    }
-
-    fn remove_range(&self, space: Space, from: &[u8], until: &[u8]) -> Result<(), StoreError> {
-        self.0.remove_range(space, from, until)
-    }
-
-    fn visit(
-        &self,
-        space: Space,
-        from: &[u8],
-        until: &[u8],
-        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), StoreError> {
-        self.0.visit(space, from, until, look)
-    }
-}
-
-fn value_state() -> (StoredBackend, StoredValue<u64, u64>, Rc<MemoryStore>, Fuse) {
-    let store = Rc::new(MemoryStore::default());
+fn value_state() -> (StoredBackend, StoredValue<u64, u64>, MemoryStore, Fuse) {
+    let store = MemoryStore::default();
     let fuse = store.fuse();
-    let mut backend = StoredBackend::new(Box::new(Shared(Rc::clone(&store))), space());
+    let mut backend = StoredBackend::new(Box::new(store.clone()), space());
     let state = backend.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
     backend.tables()[0].borrow_mut().start(None);
     (backend, state, store, fuse)
@@ -213,9 +180,9 @@ fn blocks(backend: &StoredBackend, id: u64, base: Option<u64>) -> Vec<Block> {
 fn a_full_part_is_restored_without_reading_and_in_few_writes() {
     let (backend, mut state, ..) = value_state();
     (0..5_000).for_each(|key| state.put(hash(key), key, key).unwrap());
-    let store = Rc::new(MemoryStore::default());
+    let store = MemoryStore::default();
     let fuse = store.fuse();
-    let mut restored = StoredBackend::new(Box::new(Shared(Rc::clone(&store))), space());
+    let mut restored = StoredBackend::new(Box::new(store.clone()), space());
     let again = restored.value::<u64, u64>(ValueDeclaration { name: name() }).unwrap();
     fuse.set(1);
     {

@@ -3,80 +3,34 @@
 use super::super::change_log::{ENTRY, EXTRA};
 use super::{Cache, Shard};
 use crate::segment::StateName;
-use crate::state::store::{Change, Space, Store, StoreError};
+use crate::state::store::{Change, Space};
 use crate::testing::memory_store::MemoryStore;
 use proptest::prelude::*;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 type Plain = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store that counts what it is asked, and says how much memory there is.
-struct Counting {
-    store: MemoryStore,
-    calls: Rc<RefCell<BTreeMap<&'static str, usize>>>,
-}
-
-impl Counting {
-    fn count(&self, what: &'static str, by: usize) {
-        *self.calls.borrow_mut().entry(what).or_default() += by;
-    }
-}
-
-impl Store for Counting {
-    fn memory(&self) -> usize {
-        self.store.memory()
-    }
-
-    fn create(&self, name: &StateName) -> Result<Space, StoreError> {
-        self.store.create(name)
-    }
-
-    fn get(&self, space: Space, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        self.count("get", 1);
-        self.store.get(space, key)
-    }
-
-    fn write(&self, space: Space, changes: Vec<Change>) -> Result<(), StoreError> {
-        self.count("changes", changes.len());
-        self.count("writes", 1);
-        self.store.write(space, changes)
-    }
-
-    fn remove_range(&self, space: Space, from: &[u8], until: &[u8]) -> Result<(), StoreError> {
-        self.store.remove_range(space, from, until)
-    }
-
-    fn visit(
-        &self,
-        space: Space,
-        from: &[u8],
-        until: &[u8],
-        look: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), StoreError> {
-        self.store.visit(space, from, until, look)
-    }
-}
-
 struct Above {
     cache: Cache,
-    calls: Rc<RefCell<BTreeMap<&'static str, usize>>>,
+    store: MemoryStore,
 }
 
 impl Above {
     fn new(memory: usize) -> Above {
-        let calls = Rc::default();
-        let store = Counting { store: MemoryStore::below(memory), calls: Rc::clone(&calls) };
-        let cache = Cache::new(Box::new(store), 7);
+        let store = MemoryStore::below(memory);
+        let cache = Cache::new(Box::new(store.clone()), 7);
         for state in ["one", "two"] {
             cache.create(&StateName::new("operator", state)).unwrap();
         }
-        Above { cache, calls }
+        Above { cache, store }
     }
 
-    fn calls(&self, what: &str) -> usize {
-        self.calls.borrow().get(what).copied().unwrap_or(0)
+    fn gets(&self) -> usize {
+        self.store.asked().gets.get()
+    }
+
+    fn changes(&self) -> usize {
+        self.store.asked().changes.get()
     }
 
     fn put(&self, key: &[u8], value: &[u8]) {
@@ -204,14 +158,14 @@ fn what_fits_never_meets_the_store() {
             above.put(&entry(0, key), &round.to_le_bytes());
         }
     }
-    assert_eq!((above.calls("get"), above.calls("changes")), (0, 0));
+    assert_eq!((above.gets(), above.changes()), (0, 0));
 }
 
 #[test]
 fn what_is_driven_out_is_written_many_at_a_time() {
     let above = Above::new(200_000);
     (0..20_000).for_each(|key| above.put(&entry(key as u16 % 8, key), b"12345678"));
-    let (changes, writes) = (above.calls("changes"), above.calls("writes"));
+    let (changes, writes) = (above.changes(), above.store.asked().writes.get());
     assert!(changes > 15_000, "most do not fit, and {changes} were written");
     assert!(changes / writes > 100, "{changes} in {writes} writes");
 }
@@ -225,7 +179,7 @@ fn what_is_used_again_stays_when_others_pass() {
         above.put(&entry(1 + cold as u16 % 7, 1_000 + cold), b"cold");
         above.get(&hot(cold % 100));
     }
-    assert!(above.calls("get") < 100, "hot entries were read again {} times", above.calls("get"));
+    assert!(above.gets() < 100, "hot entries were read again {} times", above.gets());
 }
 
 #[test]
@@ -238,7 +192,7 @@ fn a_visit_writes_out_only_the_key_groups_it_comes_to() {
         seen < 15
     };
     above.cache.visit(Space(0), (&[ENTRY], &[ENTRY + 1]), true, &mut look).unwrap();
-    assert_eq!((seen, above.calls("changes")), (15, 20));
+    assert_eq!((seen, above.changes()), (15, 20));
 }
 
 #[test]
