@@ -4,6 +4,7 @@
 //! Each record knows the moment at which it was to be given out, and its latency counts from then until the sink has its result. So a
 //! stall is paid by all records that were due while it lasted, not only by the one that met it (no coordinated omission).
 
+use crate::Options;
 use crate::keyed_count::{WORKERS, key};
 use crate::measure::percentile;
 use crate::report::Figure;
@@ -30,11 +31,14 @@ const POLL: Duration = Duration::from_millis(1);
 const SAMPLE: u64 = 31;
 const PORTION: u64 = 1_024;
 
-pub(crate) fn run(runs: usize) -> std::result::Result<Vec<Figure>, String> {
+pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String> {
     let mut rates = Vec::new();
     let (mut off, mut on, mut ratio) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()], Vec::new());
-    for _ in 0..runs {
-        let rate = saturation()? / 2.0;
+    for _ in 0..options.runs {
+        let rate = match options.rate {
+            Some(rate) => rate * 1e6,
+            None => saturation()? / 2.0,
+        };
         rates.push(rate / 1e6);
         let [without, with] = [latencies(rate, false)?, latencies(rate, true)?];
         ratio.push(with[1] / without[1]);
@@ -43,7 +47,7 @@ pub(crate) fn run(runs: usize) -> std::result::Result<Vec<Figure>, String> {
     }
     let millis = |what: &str, runs: &[f64], bar| Figure::of("latency", what, runs, "ms", bar);
     Ok(vec![
-        Figure::of("latency", "half of the load that it can take", &rates, "M records/s", None),
+        Figure::of("latency", "load: half of what it can take, unless `--rate` says it", &rates, "M records/s", None),
         millis("p50, no checkpoints", &off[0], Some(10.0)),
         millis("p50, aligned each 1 s", &on[0], Some(10.0)),
         millis("p99, no checkpoints", &off[1], None),

@@ -70,6 +70,9 @@ struct Options {
     /// `keyed-count` in turn also with its metrics served and read each second
     #[arg(long)]
     metrics: bool,
+    /// Millions of records a second for `latency`, so that two builds can be compared: without it half of what the job can take
+    #[arg(long)]
+    rate: Option<f64>,
     #[arg(skip)]
     flink: Option<beside::flink::Flink>,
 }
@@ -193,26 +196,17 @@ fn measure_all(options: &Options) -> ExitCode {
         }
     };
     let mut figures: Vec<Figure> = Vec::new();
-    for bench in benches {
-        let measured = match bench {
-            Bench::KeyedCount => keyed_count::run(options),
-            Bench::StructCount => keyed_count::run_struct(options),
-            Bench::Memory => memory::run(&backends, options.runs),
-            Bench::Cut => Ok(cut::run(&backends, options.runs)),
-            Bench::Increment => Ok(increment::run(&backends, options.runs)),
-            Bench::Startup => startup::run(options.runs),
-            Bench::Idle => idle::run(options.runs),
-            Bench::Backpressure => backpressure::run(options),
-            Bench::Latency => latency::run(options.runs),
-            Bench::Recovery => recovery::run(options),
-            Bench::Build => build::run(),
-            Bench::State => large::run_both(options),
-            Bench::RocksdbLarge => large::run_large(options),
-            Bench::All => Ok(Vec::new()),
-        };
-        match measured {
+    let mut error = None;
+    for (number, bench) in benches.iter().enumerate() {
+        // The figures come at the end; until then this tells that it goes on.
+        let name = bench.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+        eprintln!("{name}: {} of {}, {} runs", number + 1, benches.len(), options.runs);
+        match measure(*bench, options, &backends) {
             Ok(measured) => figures.extend(measured),
-            Err(error) => return failed(error),
+            Err(reason) => {
+                error = Some(format!("{name}: {reason}"));
+                break;
+            }
         }
     }
     report::print(
@@ -225,5 +219,28 @@ fn measure_all(options: &Options) -> ExitCode {
             Form::Table
         },
     );
-    if figures.iter().any(Figure::misses) { ExitCode::from(3) } else { ExitCode::SUCCESS }
+    match error {
+        Some(error) => failed(error),
+        None if figures.iter().any(Figure::misses) => ExitCode::from(3),
+        None => ExitCode::SUCCESS,
+    }
+}
+
+fn measure(bench: Bench, options: &Options, backends: &[Backend]) -> Result<Vec<Figure>, String> {
+    match bench {
+        Bench::KeyedCount => keyed_count::run(options),
+        Bench::StructCount => keyed_count::run_struct(options),
+        Bench::Memory => memory::run(backends, options.runs),
+        Bench::Cut => Ok(cut::run(backends, options.runs)),
+        Bench::Increment => Ok(increment::run(backends, options.runs)),
+        Bench::Startup => startup::run(options.runs),
+        Bench::Idle => idle::run(options.runs),
+        Bench::Backpressure => backpressure::run(options),
+        Bench::Latency => latency::run(options),
+        Bench::Recovery => recovery::run(options),
+        Bench::Build => build::run(),
+        Bench::State => large::run_both(options),
+        Bench::RocksdbLarge => large::run_large(options),
+        Bench::All => Ok(Vec::new()),
+    }
 }

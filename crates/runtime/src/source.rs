@@ -165,7 +165,7 @@ pub enum Next<T> {
     Record(T, Option<Timestamp>),
     /// Nothing now; the reader calls the waker of its [`SourceContext`] when there is more.
     Pending,
-    /// Nothing before this moment.
+    /// Nothing before this moment, or before the reader calls the waker of its [`SourceContext`]: it is not asked until then.
     At(Time),
     /// A record was left out, and the position is behind it: there may be more at once.
     Skipped,

@@ -20,7 +20,7 @@ use dirty::DirtyMap;
 use handle::Handle;
 use hashbrown::HashTable;
 use prefetch_index::prefetch_index;
-use saved::ROOM;
+use saved::{ROOM, Saved};
 use std::ops::Range;
 use std::slice::from_ref;
 
@@ -290,7 +290,8 @@ impl<K: TableKey, V: Clone, S: EntrySink<K, V>> Versioned<K, V, S> {
         self.deletions.seal(epoch);
         let logs = base.and_then(|base| self.deletions.since(base));
         let cut = Cut { epoch, base: if logs.is_some() { base } else { None } };
-        self.handles.push(Handle::new(cut, logs.unwrap_or_default(), self.room, sink));
+        let saved = Saved::new(self.room, self.groups.len());
+        self.handles.push(Handle::new(cut, logs.unwrap_or_default(), saved, sink));
         cut
     }
 

@@ -22,6 +22,8 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
+/// For so many records a step scans one entry, while records go first.
+const RECORDS_EACH: usize = 4;
 /// So long after a cut a step that takes records scans less.
 const RECORDS_FIRST: Duration = Duration::from_millis(200);
 
@@ -111,14 +113,16 @@ impl Part {
     }
 }
 
-/// How much of the scan is done in one step, so long after the cut. A step that took records has others waiting behind it, and
-/// right after the cut they cost the most: it scans less. That ends, so the scan of a job that never rests takes little longer.
-/// Whoever takes unaligned checkpoints wants them to be short although steps are long under back-pressure: it scans more.
-fn share(whole: usize, mode: Mode, took_records: bool, since_cut: Duration) -> usize {
+/// How much of the scan is done in one step that took so many records, so long after the cut. Those records have others waiting
+/// behind them, and right after the cut they cost the most: the step scans in proportion, so that a worker whose steps are short
+/// does not spend them on the scan. That ends, so the scan of a job that never rests takes little longer. Whoever takes
+/// unaligned checkpoints wants them to be short although steps are long under back-pressure: it scans more.
+fn share(whole: usize, mode: Mode, records: u64, since_cut: Duration) -> usize {
     if mode.acts_on_arrival() {
         whole * 4
-    } else if took_records && since_cut < RECORDS_FIRST {
-        whole.div_ceil(4)
+    } else if records > 0 && since_cut < RECORDS_FIRST {
+        let records = usize::try_from(records).unwrap_or(usize::MAX);
+        records.min(whole).div_ceil(RECORDS_EACH)
     } else {
         whole
     }
@@ -141,10 +145,10 @@ impl SegmentOut for IntoSegment<'_> {
 }
 
 impl Subtask {
-    /// Goes on with the snapshots under way, after a step that took records or not; true if there is more to do at once.
+    /// Goes on with the snapshots under way, after a step that took so many records; true if there is more to do at once.
     pub(super) fn advance_parts(
         &mut self,
-        took_records: bool,
+        records: u64,
         segments: &mut Segments,
         now: Time,
         outbox: &mut Outbox,
@@ -159,7 +163,7 @@ impl Subtask {
                 Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
                 Ok(_) => {
                     let (whole, since_cut) = (self.attempt.options.scan_budget, now.since(part.cut_ended));
-                    let budget = share(whole, part.barrier.mode, took_records, since_cut);
+                    let budget = share(whole, part.barrier.mode, records, since_cut);
                     advance(part, &self.tables, &self.sinks, budget, &owned, segments, now)?
                 }
             };

@@ -10,13 +10,13 @@ use crate::key::owner_of_name;
 use crate::operator::part::DeadLetter;
 use crate::operator::{Chain, Context, Next, Signal};
 use crate::record::AnyBatch;
-use crate::source::{BoxedReader, Next as Read, Source, SourceContext, Unreadable};
+use crate::source::{BoxedReader, Next as Read, Source, SourceContext, Unreadable, Waker};
 use crate::subtask::SourcePort;
 use crate::time::Time;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +46,9 @@ pub(super) struct SourceChain<S: Source> {
     taken: Rc<Cell<u64>>,
     mark: Mark,
     beside: Option<Beside>,
+    /// No split has anything before this moment, unless a reader calls the waker.
+    waits_until: Option<Time>,
+    woken: Arc<AtomicBool>,
 }
 
 /// Where records go that the source cannot read, and how many went there in this process.
@@ -76,8 +79,17 @@ impl<S: Source> SourceChain<S> {
         taken: Rc<Cell<u64>>,
         mark: Mark,
     ) -> SourceChain<S> {
-        let operator = operator.to_owned();
-        SourceChain { operator, source, cx, splits: Vec::new(), turn: 0, next, taken, mark, beside: None }
+        let woken = Arc::<AtomicBool>::default();
+        let waker: Waker = {
+            let (woken, wake) = (Arc::clone(&woken), cx.waker);
+            Arc::new(move || {
+                woken.store(true, Ordering::Release);
+                wake();
+            })
+        };
+        let (operator, cx) = (operator.to_owned(), SourceContext { waker, ..cx });
+        let (splits, turn, beside, waits_until) = (Vec::new(), 0, None, None);
+        SourceChain { operator, source, cx, splits, turn, next, taken, mark, beside, waits_until, woken }
     }
 
     /// What cannot be read goes this way.
@@ -254,7 +266,15 @@ impl<S: Source> SourcePort for SourceChain<S> {
         if self.splits.is_empty() {
             return Ok(Pulled::End);
         }
-        self.pull_in_turn(cx)
+        // Before the readers are asked: what they are woken for from now on is for the next time.
+        let woken = self.woken.swap(false, Ordering::Acquire);
+        // A worker has many reasons to run; none of them has made the moment come.
+        if !woken && self.waits_until.is_some_and(|moment| moment > cx.now) {
+            return Ok(Pulled::Wait(self.waits_until));
+        }
+        let pulled = self.pull_in_turn(cx)?;
+        self.waits_until = if let Pulled::Wait(moment) = pulled { moment } else { None };
+        Ok(pulled)
     }
 
     fn parts(&self) -> Result<Vec<(String, SplitPart)>> {

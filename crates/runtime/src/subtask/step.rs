@@ -37,8 +37,8 @@ impl Subtask {
         self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
         let mut wake = self.send_due(now, around.outbox)?;
         let ended = around.clock.now();
-        let took_records = self.flow.taken.get() != taken;
-        again |= self.advance_parts(took_records, around.segments, ended, around.outbox)?;
+        let records = self.flow.taken.get() - taken;
+        again |= self.advance_parts(records, around.segments, ended, around.outbox)?;
         self.call_sinks(now, around);
         self.report_commits(around.outbox);
         self.count_step(now, ended, around.outbox.packets.get(sent..).unwrap_or_default());

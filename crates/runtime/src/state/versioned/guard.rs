@@ -44,11 +44,11 @@ impl<'a, K: TableKey, V: Clone, S: EntrySink<K, V>> Guard<'a, K, V, S> {
         if crate::mutation::is(crate::mutation::Mutation::SkipPreimage) {
             return;
         }
-        let (index, group) = self.position;
+        let group = self.position;
         let bucket = self.found.bucket_index();
         let Entry { key, value, epoch } = self.found.get();
         for handle in self.handles.iter_mut() {
-            if handle.still_needs(index, bucket, *epoch, value) {
+            if handle.still_needs(group.0, bucket, *epoch, value) {
                 handle.save(group, key, value);
             }
         }

@@ -22,8 +22,8 @@ pub(super) struct Handle<K, V, S> {
 }
 
 impl<K: Clone, V: Clone, S: EntrySink<K, V>> Handle<K, V, S> {
-    pub(super) fn new(cut: Cut, logs: Vec<Log<K>>, room: usize, sink: S) -> Self {
-        Self { cut, group: 0, bucket: 0, restarted: false, logs, deleted: 0, saved: Saved::new(room), sink }
+    pub(super) fn new(cut: Cut, logs: Vec<Log<K>>, saved: Saved<K, V>, sink: S) -> Self {
+        Self { cut, group: 0, bucket: 0, restarted: false, logs, deleted: 0, saved, sink }
     }
 
     /// Whether the entry at this place, last written in `epoch`, is still to be emitted.
@@ -37,9 +37,9 @@ impl<K: Clone, V: Clone, S: EntrySink<K, V>> Handle<K, V, S> {
 
     /// Keeps an entry as it was at the cut, which is about to change. Whoever writes waits for no encoding while there is room.
     #[inline]
-    pub(super) fn save(&mut self, group: u16, key: &K, value: &V) {
+    pub(super) fn save(&mut self, group: (usize, u16), key: &K, value: &V) {
         if !self.saved.push(group, key, value) {
-            self.sink.put(group, key, value, true);
+            self.sink.put(group.1, key, value, true);
         }
     }
 

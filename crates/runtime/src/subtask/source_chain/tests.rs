@@ -1,18 +1,19 @@
 //! How much of a source one step takes.
 
-use super::SourceChain;
+use super::{Pulled, SourceChain};
 use crate::connector::Generator;
 use crate::error::Result;
 use crate::operator::{Context, Flow, Operator, Quantum, Signal};
 use crate::outbox::Outbox;
-use crate::source::Source;
+use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
 use crate::subtask::SourcePort;
 use crate::testing::connector_contexts::source_context;
 use crate::testing::{VirtualClock, memory_files::MemoryFiles};
-use crate::time::Timestamp;
+use crate::time::{Clock, Time, Timestamp};
 use std::cell::Cell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 struct Nowhere;
@@ -102,4 +103,84 @@ fn a_file_that_changes_before_it_is_read_is_noticed_after_a_restore() {
     let quantum = Quantum { time: Duration::from_secs(1), records: 100 };
     let error = restored.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap_err();
     assert_eq!(error.kind(), crate::ErrorKind::Unusable, "{error}");
+}
+
+/// Whoever says when it has more is not asked before, however often the worker runs; but a reader that is woken is.
+#[test]
+fn a_source_is_asked_when_its_moment_has_come_or_its_waker_was_called() {
+    let asked = Rc::new(Cell::new(0));
+    let cx = source_context(Arc::new(MemoryFiles::new()));
+    let taken = Rc::new(Cell::new(0));
+    let flow = Flow::default();
+    let mark = flow.heartbeat.mark("alarms");
+    let waker = Arc::new(Mutex::new(None));
+    let source = Alarms { asked: Arc::default(), waker: Arc::clone(&waker) };
+    let count = Arc::clone(&source.asked);
+    let mut chain = SourceChain::new("alarms", Arc::new(source), cx, Box::new(Nowhere), taken, mark);
+    chain.open(None).unwrap();
+    let (clock, mut outbox) = (VirtualClock::default(), Outbox::default());
+    let quantum = Quantum { time: Duration::from_secs(1_000), records: 10 };
+    let mut pull = || {
+        let pulled = chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
+        let before = asked.replace(count.load(Ordering::Relaxed));
+        (pulled, asked.get() - before)
+    };
+    let due = Pulled::Wait(Some(clock.now().after(PAUSE)));
+    assert_eq!(pull(), (due, SPLITS));
+    assert_eq!(pull(), (due, 0), "nothing has happened");
+    clock.advance(PAUSE / 2);
+    let wake = waker.lock().unwrap().clone().unwrap();
+    wake();
+    let due = Pulled::Wait(Some(clock.now().after(PAUSE)));
+    assert_eq!(pull(), (due, SPLITS), "it was woken");
+    assert_eq!(pull(), (due, 0), "once");
+    clock.advance(PAUSE);
+    assert_eq!(pull().1, SPLITS, "the moment has come");
+}
+
+const SPLITS: u64 = 3;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Counts how often it is asked.
+struct Alarms {
+    asked: Arc<AtomicU64>,
+    waker: Arc<Mutex<Option<Waker>>>,
+}
+
+impl Source for Alarms {
+    type Item = u64;
+    type Position = u64;
+
+    fn splits(&self, _: &SourceContext) -> Result<Vec<String>> {
+        Ok((0..SPLITS).map(|split| split.to_string()).collect())
+    }
+
+    fn open(&self, _: &str, _: Option<u64>, cx: &SourceContext) -> Result<BoxedReader<u64, u64>> {
+        *self.waker.lock().unwrap() = Some(Arc::clone(&cx.waker));
+        Ok(Box::new(Alarm(Arc::clone(&self.asked))))
+    }
+
+    fn is_bounded(&self) -> bool {
+        false
+    }
+}
+
+struct Alarm(Arc<AtomicU64>);
+
+impl SplitReader for Alarm {
+    type Item = u64;
+    type Position = u64;
+
+    fn next(&mut self, now: Time) -> Result<Next<u64>> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Next::At(now.after(PAUSE)))
+    }
+
+    fn position(&self) -> u64 {
+        0
+    }
+
+    fn describe(&self) -> String {
+        "alarm".to_owned()
+    }
 }
