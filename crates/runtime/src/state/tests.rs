@@ -178,7 +178,7 @@ fn restored(mut out: SegmentBuffer) -> (HeapBackend, HeapValue<u64, u64>) {
 /// More old values than may wait for a scan, for three cuts at once, one of which is aborted.
 #[test]
 fn what_is_all_written_again_right_after_each_cut_is_in_each_segment_as_it_was() {
-    const KEYS: u64 = 200_000;
+    const KEYS: u64 = 300_000;
     let (backend, mut state) = value::<u64, u64>();
     let table = &backend.tables()[0];
     table.borrow_mut().start(None);
