@@ -37,7 +37,7 @@ pub enum Command {
         #[command(flatten)]
         place: Place,
         /// Which checkpoint; the newest if not given.
-        #[arg(long)]
+        #[arg(long = "checkpoint", alias = "id", value_name = "ID")]
         id: Option<u64>,
     },
     /// Reads everything and compares it with all checksums; exit code 1 if anything is damaged.

@@ -210,7 +210,7 @@ fn show_tells_all_of_one_checkpoint_but_the_secret_seed() {
 #[test]
 fn show_of_a_damaged_checkpoint_is_damage_and_of_none_is_usage() {
     let dir = good();
-    let (code, _, stderr) = checkpoints("show", dir.path(), &["--id", "3"]);
+    let (code, _, stderr) = checkpoints("show", dir.path(), &["--checkpoint", "3"]);
     assert_eq!(code, 2);
     assert!(stderr.contains("no checkpoint 3"), "{stderr}");
     fs::remove_file(at(&dir, "manifests/5-4.json")).expect("there");

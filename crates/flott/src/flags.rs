@@ -205,7 +205,7 @@ fn with_flags(command: Command) -> Command {
     let version = command.get_version().map_or_else(|| format!("({flott})"), |own| format!("{own} ({flott})"));
     let command = command.version(version);
     command.after_help(
-        "The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once. \
+        "The defaults are those of flott; a program may set others for its job. The word `run` may stand before the options. Ctrl-C stops with a final checkpoint, a second one at once. \
          Exit codes: 0 finished, or stopped with a final checkpoint; 1 failed, or stopped without one; 2 refused; 3 fenced; \
          4 the checkpoint does not fit; 5 output cannot be made whole; 130 ended at once.",
     )

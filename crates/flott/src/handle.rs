@@ -283,8 +283,7 @@ impl Commands {
     /// As [`JobHandle::set_mode`] and [`JobHandle::set_interval`].
     pub fn set(&self, mode: Option<Mode>, interval: Option<Duration>) -> Result<()> {
         self.shared.check(mode, interval)?;
-        mode.into_iter().for_each(|mode| self.send(Command::SetMode(mode)));
-        interval.into_iter().for_each(|interval| self.send(Command::SetInterval(interval)));
+        self.send(Command::Set { mode, interval });
         Ok(())
     }
 

@@ -59,7 +59,9 @@ pub mod connector {
     pub use flott_runtime::connector::*;
     pub use flott_runtime::io::{Files, ReadFile, WriteFile};
     pub use flott_runtime::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Stdout, Token};
-    pub use flott_runtime::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
+    pub use flott_runtime::source::{
+        BoxedReader, DeadLetters, Next, Source, SourceContext, SplitReader, Unreadable, Waker,
+    };
     pub use flott_runtime::time::{Time, Timestamp};
 }
 

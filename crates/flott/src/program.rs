@@ -13,7 +13,7 @@ use doorbell::Doorbell;
 use flott_checkpoint::{Guarantee, Options};
 use flott_runtime::error::{Error, Result};
 use flott_runtime::job_manager::{check_required, promises};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::process::exit;
 use std::time::Duration;
 use tracing_subscriber::filter::LevelFilter;
@@ -262,6 +262,7 @@ fn log_to_stderr() {
     let _ = tracing_subscriber::fmt()
         .with_max_level(level.unwrap_or(LevelFilter::WARN))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|wish| wish.is_empty()))
         .try_init();
     if level.is_none() {
         tracing::warn!(target: "flott", "FLOTT_LOG is `{wish}`, which is no level: it can be off, error, warn, info, debug or trace");

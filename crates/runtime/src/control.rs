@@ -90,6 +90,13 @@ pub enum Report {
         /// Who.
         subtask: SubtaskId,
     },
+    /// One sink subtask cannot commit what is to be committed, and goes on trying for a while.
+    Hindered {
+        /// Who.
+        subtask: SubtaskId,
+        /// Why.
+        error: Error,
+    },
     /// One subtask has seen the end of all its inputs and given out all it had.
     Finished {
         /// Who.

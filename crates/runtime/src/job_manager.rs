@@ -100,10 +100,13 @@ pub enum Command {
         /// Whom to answer.
         request: RequestId,
     },
-    /// Take the next checkpoints in another mode.
-    SetMode(Mode),
-    /// Take the next checkpoints at another interval.
-    SetInterval(Duration),
+    /// Take the next checkpoints in another mode, at another interval, or both. If one of them cannot be, neither is changed.
+    Set {
+        /// How.
+        mode: Option<Mode>,
+        /// From one trigger to the next.
+        interval: Option<Duration>,
+    },
 }
 
 /// What a job manager wants done.

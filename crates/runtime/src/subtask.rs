@@ -356,8 +356,10 @@ impl Subtask {
         let Some(sink) = self.calls.remove(&ticket).and_then(|index| self.sinks.get_mut(index)) else {
             return Ok(Some(answer));
         };
-        if let sinks::SinkNews::NotPrepared(error) = sink.on_answer(answer, now)? {
-            self.decline_all(&error.to_string(), outbox);
+        match sink.on_answer(answer, now)? {
+            sinks::SinkNews::Nothing => {}
+            sinks::SinkNews::NotPrepared(error) => self.decline_all(&error.to_string(), outbox),
+            sinks::SinkNews::Hindered(error) => outbox.reports.push(Report::Hindered { subtask: self.id, error }),
         }
         Ok(None)
     }

@@ -170,6 +170,7 @@ pub fn report_name(report: &Report) -> &'static str {
         Report::Declined { .. } => "declined",
         Report::Resolved { .. } => "resolved",
         Report::Committed { .. } => "committed",
+        Report::Hindered { .. } => "hindered",
         Report::Finished { .. } => "finished",
         Report::Failed(_) => "failed",
         Report::Located { .. } => "located",

@@ -32,6 +32,8 @@ pub(crate) struct Found {
     /// The checkpoint, and what it builds on.
     manifests: Vec<Manifest>,
     warnings: Vec<String>,
+    /// With how many workers the job would go on.
+    workers: u16,
     /// It begins a new incarnation.
     begins: bool,
 }
@@ -106,21 +108,21 @@ async fn restored(
     if newest.finished {
         warnings.push("the job has finished there: it would commit its output and end".to_owned());
     }
-    let fits = match savepoint::read_blobs(storage, &manifests).await {
+    let workers = match savepoint::read_blobs(storage, &manifests).await {
         Ok(()) => check_entries(storage, &manifests, frozen, manager).await,
         Err(damage) => Err(damage),
     };
     let place = storage.name().to_owned();
-    Ok(fits.map(|()| Some(Found { place, manifests, warnings, begins: claim.begins() })))
+    Ok(workers.map(|workers| Some(Found { place, manifests, warnings, workers, begins: claim.begins() })))
 }
 
-/// Decodes every entry of every worker with the types of the job, as a restore would.
+/// Decodes every entry of every worker with the types of the job, as a restore would; says how many workers those are.
 async fn check_entries(
     storage: &StorageServer,
     manifests: &[Manifest],
     frozen: &Frozen,
     settings: &JobSettings,
-) -> Result<()> {
+) -> Result<u16> {
     let world = World {
         files: Arc::new(PlaceFiles::default()),
         threads: Arc::new(OsThreads),
@@ -128,7 +130,8 @@ async fn check_entries(
         heartbeats: Heartbeats::default(),
         stores: None,
     };
-    let Some(attempt) = looking_attempt(manifests, &frozen.plan, settings, world)? else { return Ok(()) };
+    let attempt = looking_attempt(manifests, &frozen.plan, settings, world)?;
+    let attempt = attempt.ok_or_else(|| Error::unusable("there is no manifest"))?;
     for worker in 0..attempt.workers {
         let mut look = Look::new(&attempt, worker)?;
         while let Some(requests) = look.advance()? {
@@ -137,7 +140,7 @@ async fn check_entries(
             }
         }
     }
-    Ok(())
+    Ok(attempt.workers)
 }
 
 /// What a start asks of its outputs before it touches the log, if it is told to begin anew. A Start that they refused afterwards
@@ -229,10 +232,12 @@ impl Found {
     /// For people.
     pub(crate) fn lines(&self) -> Vec<String> {
         let manifest = self.newest();
-        let Manifest { id, attempt, guarantee, workers, job, .. } = manifest;
+        let Manifest { id, attempt, guarantee, workers: before, job, .. } = manifest;
+        let workers = self.workers;
+        let rescaled = if workers == *before { String::new() } else { format!(", rescaled from {before}") };
         let mut lines = vec![
             format!(
-                "would restore checkpoint {id} (attempt {attempt} of job `{job}`, {guarantee}) with {workers} workers"
+                "would restore checkpoint {id} (attempt {attempt} of job `{job}`, {guarantee}) with {workers} workers{rescaled}"
             ),
             format!(
                 "  from {}: {} bytes in {} checkpoints, every checksum is right and every entry fits",
@@ -268,7 +273,8 @@ impl Found {
                 "job": manifest.job,
                 "from": self.place,
                 "guarantee": manifest.guarantee,
-                "workers": manifest.workers,
+                "workers": self.workers,
+                "rescaled_from": (self.workers != manifest.workers).then_some(manifest.workers),
                 "bytes": self.bytes(),
                 "begins_incarnation": self.begins,
             },

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 use crate::io::{StorageReply, Ticket};
 use crate::plan::Plan;
 use crate::time::Time;
-use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Elsewhere, Restore, Verdict};
+use flott_checkpoint::{AttemptId, Claim, CoordinatorEvent, Dropped, Elsewhere, Mode, Restore, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -407,23 +407,25 @@ impl JobManager {
                 Some(running) => running.locate(request, &mut cx),
                 None => cx.out.located.push((request, None)),
             },
-            Command::SetMode(mode) => match super::planning::allows_mode(mode, &cx) {
-                Err(error) => cx.warn(error.to_string()),
-                Ok(()) => {
-                    cx.desk.settings.coordinator.mode = mode;
-                    running.into_iter().for_each(|running| running.set_mode(mode));
-                    cx.tell_change();
-                }
-            },
-            Command::SetInterval(interval) => match flott_checkpoint::check_interval(interval) {
-                Err(error) => cx.warn(error.to_string()),
-                Ok(()) => {
-                    cx.desk.settings.coordinator.interval = Some(interval);
-                    running.into_iter().for_each(|running| running.set_interval(interval, &mut cx));
-                    cx.tell_change();
-                }
-            },
+            Command::Set { mode, interval } => Self::set(mode, interval, running, &mut cx),
         }
+    }
+
+    fn set(mode: Option<Mode>, interval: Option<Duration>, mut running: Option<&mut Running>, cx: &mut Cx<'_>) {
+        let is_allowed = mode.map_or(Ok(()), |mode| super::planning::allows_mode(mode, cx));
+        let is_possible = interval.map_or(Ok(()), flott_checkpoint::check_interval);
+        if let Some(wrong) = is_allowed.err().map(|it| it.to_string()).or(is_possible.err().map(|it| it.to_string())) {
+            return cx.warn(wrong);
+        }
+        if let Some(mode) = mode {
+            cx.desk.settings.coordinator.mode = mode;
+            running.iter_mut().for_each(|running| running.set_mode(mode));
+        }
+        if let Some(interval) = interval {
+            cx.desk.settings.coordinator.interval = Some(interval);
+            running.iter_mut().for_each(|running| running.set_interval(interval, cx));
+        }
+        cx.tell_change();
     }
 
     fn stop(&mut self, now: Time, outbox: &mut ManagerOutbox) {

@@ -228,6 +228,10 @@ impl Running {
             }
             Report::Located { id, standings } => self.on_located(worker, id, standings, cx),
             Report::Resolved { id, subtask } => self.on_resolved(id, subtask, cx),
+            Report::Hindered { subtask, error } => {
+                let error = error.at_subtask(subtask);
+                cx.warn(format!("output cannot be committed for now, which is tried again: {error}"));
+            }
             Report::Committed { id, subtask } => self.coordinate(Event::CommitDone { subtask, attempt, id }, cx),
         }
     }

@@ -20,8 +20,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(test)]
+mod tests;
+
 /// A commit is tried so often before the attempt ends (as Flink's `sink.committer.retries`).
 const COMMIT_TRIES: u32 = 10;
+/// After so many tries, some hundred milliseconds, it is told: until then it may be a hiccup.
+const COMMIT_TRIES_UNTOLD: u32 = 3;
 /// The pause before a commit is tried again; doubles each time.
 const COMMIT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -101,6 +106,8 @@ pub(super) enum SinkNews {
     Nothing,
     /// The checkpoint cannot be acked: its epoch, or an older one, could not be prepared.
     NotPrepared(Error),
+    /// A commit has failed some times, and is tried again.
+    Hindered(Error),
 }
 
 /// See the head of this file.
@@ -316,7 +323,7 @@ impl SinkPort {
                 self.duties.pop_front();
                 self.tries = 0;
             }
-            Done::Committed(Err(error)) | Done::Overwritten(Err(error)) => self.try_later(error, now)?,
+            Done::Committed(Err(error)) | Done::Overwritten(Err(error)) => return self.try_later(error, now),
         }
         Ok(SinkNews::Nothing)
     }
@@ -339,13 +346,14 @@ impl SinkPort {
         }
     }
 
-    fn try_later(&mut self, error: Error, now: Time) -> Result<()> {
+    fn try_later(&mut self, error: Error, now: Time) -> Result<SinkNews> {
         self.tries += 1;
+        let error = error.at_operator(&self.operator);
         if error.kind() != ErrorKind::Failed || self.tries >= COMMIT_TRIES {
-            return Err(error.at_operator(&self.operator));
+            return Err(error);
         }
         self.retry_at = Some(now.after(COMMIT_PAUSE * 2u32.pow(self.tries - 1)));
-        Ok(())
+        Ok(if self.tries == COMMIT_TRIES_UNTOLD { SinkNews::Hindered(error) } else { SinkNews::Nothing })
     }
 }
 

@@ -104,6 +104,9 @@ fn every_entry_is_decoded_for_any_number_of_workers_and_nothing_is_opened_or_wri
         let same = job(directory.path(), false, Map::<u64, u64>::named("kept"), |_, _| ());
         let found = look(&same, workers).unwrap().expect("there is a checkpoint");
         assert!(found.lines().iter().any(|line| line.contains("every entry fits")), "{:?}", found.lines());
+        let first = found.lines().swap_remove(0);
+        let rescaled = if workers == 2 { String::new() } else { ", rescaled from 2".to_owned() };
+        assert!(first.ends_with(&format!("with {workers} workers{rescaled}")), "{first}");
         let other = job(directory.path(), false, Map::<u64, (u64, u64)>::named("kept"), |_, _| ());
         let error = look(&other, workers).err().expect("another type");
         assert_eq!((error.kind(), error.kind().exit_code()), (ErrorKind::Unusable, 4));

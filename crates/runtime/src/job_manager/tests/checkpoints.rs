@@ -148,7 +148,7 @@ fn the_user_takes_checkpoints_and_changes_mode_and_interval_while_the_job_runs()
     rig.run_until(|rig| matches!(rig.events.last(), Some(JobEvent::Progress { .. })));
     rig.command(Command::Checkpoint { full: false, request: RequestId(1) });
     rig.run_until(|rig| rig.completed() == [1]);
-    rig.command(Command::SetMode(Mode::AtLeastOnce));
+    rig.command(Command::Set { mode: Some(Mode::AtLeastOnce), interval: None });
     rig.command(Command::Checkpoint { full: true, request: RequestId(2) });
     rig.run_until(|rig| rig.completed() == [1, 2]);
     let second = manifest(&store, "manifests/2-1.json");
@@ -164,7 +164,7 @@ fn the_user_takes_checkpoints_and_changes_mode_and_interval_while_the_job_runs()
     let refused = "no checkpoint was taken: the job is not running at the moment";
     let expected = [(0, refused), (1, "is 1"), (2, "is 2"), (3, "is 3")].map(|(id, text)| (id, text.to_owned()));
     assert_eq!(answers, expected, "whoever asked has been answered, once");
-    rig.command(Command::SetInterval(Duration::from_millis(200)));
+    rig.command(Command::Set { mode: None, interval: Some(Duration::from_millis(200)) });
     let before = rig.now;
     rig.run_until(|rig| rig.completed().len() == 8);
     assert!(rig.now.since(before) < Duration::from_secs(2));
@@ -189,10 +189,34 @@ fn a_mode_that_breaks_the_required_guarantee_is_not_taken() {
     let store = Store::default();
     let options = JobSettings { require: Some(Guarantee::ExactlyOnce), ..settings() };
     let mut rig = Rig::with(&store, 12, plan(), options);
-    rig.command(Command::SetMode(Mode::AtLeastOnce));
+    rig.command(Command::Set { mode: Some(Mode::AtLeastOnce), interval: None });
     rig.run_until(|rig| rig.completed().len() == 1);
     assert!(rig.warnings().contains("--require"), "{}", rig.warnings());
     assert_eq!(manifest(&store, "manifests/1-1.json").mode, Mode::Aligned);
+}
+
+#[test]
+fn mode_and_interval_are_changed_together_or_not_at_all() {
+    let store = Store::default();
+    let options = JobSettings { require: Some(Guarantee::ExactlyOnce), ..settings() };
+    let mut rig = Rig::with(&store, 13, plan(), options);
+    let set = |mode, interval| Command::Set { mode: Some(mode), interval: Some(interval) };
+    let changes = |rig: &Rig| {
+        let changes = rig.events.iter().filter_map(|event| match event {
+            JobEvent::Changed { mode, interval } => Some((*mode, *interval)),
+            _ => None,
+        });
+        changes.collect::<Vec<_>>()
+    };
+    let interval = Duration::from_millis(200);
+    rig.command(set(Mode::AtLeastOnce, interval));
+    rig.run_until(|rig| rig.completed().len() == 1);
+    rig.command(set(Mode::StopTheWorld, Duration::ZERO));
+    rig.run_until(|rig| rig.completed().len() == 2);
+    assert_eq!(changes(&rig), []);
+    rig.command(set(Mode::StopTheWorld, interval));
+    rig.run_until(|rig| rig.completed().len() == 3);
+    assert_eq!(changes(&rig), [(Mode::StopTheWorld, Some(interval))], "told once");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::control::Report;
 use crate::error::{Error, ErrorKind};
 use crate::history::HistoryEntry;
 use crate::job_manager::{JobSettings, ManagerEvent, Outcome};
-use flott_checkpoint::{AttemptId, RestartOptions, Restore};
+use flott_checkpoint::{AttemptId, RestartOptions, Restore, SubtaskId};
 use std::time::Duration;
 
 #[test]
@@ -150,4 +150,16 @@ fn a_first_start_that_was_not_won_is_tried_again_as_it_was_asked_for() {
     rig.run_until(|rig| rig.completed().len() == 1);
     assert_eq!(rig.restored(), [None]);
     assert_eq!(rig.restarts().len(), 1);
+}
+
+#[test]
+fn output_that_cannot_be_committed_for_now_is_told() {
+    let mut rig = Rig::new(&Store::default(), 53);
+    rig.run_until(|rig| rig.completed().len() == 1);
+    let subtask = SubtaskId { vertex: 1, index: 0 };
+    rig.report(0, Report::Hindered { subtask, error: Error::failed("DELETE denied").at_operator("out") });
+    rig.run_until(|rig| rig.completed().len() == 2);
+    let warnings = rig.warnings();
+    assert!(warnings.contains("DELETE denied") && warnings.contains("out"), "{warnings}");
+    assert!(rig.restarts().is_empty());
 }

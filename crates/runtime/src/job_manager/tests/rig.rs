@@ -291,7 +291,7 @@ impl Rig {
         if happens() { 0 } else { 1 + u32::from(happens()) }
     }
 
-    fn report(&mut self, worker: u16, report: Report) {
+    pub(super) fn report(&mut self, worker: u16, report: Report) {
         let attempt = self.workers[usize::from(worker)].attempt;
         for _ in 0..self.copies() {
             let mail = ToManager { attempt, worker, report: report.clone() };

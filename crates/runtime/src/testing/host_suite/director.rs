@@ -106,7 +106,11 @@ impl Director {
                 book.failures
                     .push(crate::Error::failed(format!("declined: {reason}")).at_subtask(subtask).at_checkpoint(id));
             }
-            Report::Triggered { .. } | Report::Committed { .. } | Report::Located { .. } | Report::Progress(_) => {}
+            Report::Triggered { .. }
+            | Report::Committed { .. }
+            | Report::Hindered { .. }
+            | Report::Located { .. }
+            | Report::Progress(_) => {}
         }
     }
 

@@ -1,0 +1,88 @@
+//! A commit that fails is told before the attempt ends by it.
+
+use super::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Fails so many times, and then commits.
+struct Refuses {
+    left: AtomicU32,
+    error: Error,
+}
+
+impl Committer for Refuses {
+    fn claim(&self, _: bool) -> Result<()> {
+        Ok(())
+    }
+
+    fn overwrite_foreign(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn prepare(&self, _: &mut Sealed) -> Result<Vec<Token>> {
+        Ok(Vec::new())
+    }
+
+    fn commit(&self, _: &Token) -> Result<()> {
+        let fails = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if fails.is_ok() { Err(self.error.clone()) } else { Ok(()) }
+    }
+
+    fn clean(&self, _: &[Token]) -> Result<()> {
+        Ok(())
+    }
+}
+
+struct NoWriter;
+
+impl Seal for NoWriter {
+    fn seal(&mut self, _: CheckpointId) -> Option<Sealed> {
+        None
+    }
+
+    fn ready(&mut self) -> bool {
+        true
+    }
+}
+
+/// Commits one token of checkpoint 1; says what was told, how often it was tried, and how it ended.
+fn commit(failures: u32, error: Error) -> (Vec<String>, u32, Result<()>) {
+    let committer = Arc::new(Refuses { left: AtomicU32::new(failures), error });
+    let whose = Whose { job: "job".into(), subtask: 0 };
+    let mut port = SinkPort::new("out", whose, Some(committer), Rc::new(RefCell::new(NoWriter)));
+    port.restore(CheckpointId(1), vec![Arc::new(Token { name: "part".into(), payload: Vec::new() })]);
+    let (mut told, mut tries, mut now) = (Vec::new(), 0, Time(0));
+    while !port.is_committed(CheckpointId(1)) {
+        now = port.wake_at().unwrap_or(now);
+        let call = port.next_call(now).expect("it is due");
+        tries += 1;
+        match port.on_answer((call.0)(), now) {
+            Ok(SinkNews::Nothing) => {}
+            Ok(SinkNews::Hindered(error)) => told.push(error.to_string()),
+            Ok(SinkNews::NotPrepared(error)) => panic!("{error}"),
+            Err(error) => return (told, tries, Err(error)),
+        }
+    }
+    (told, tries, Ok(()))
+}
+
+#[test]
+fn a_commit_that_goes_on_failing_is_told_once_and_ends_the_attempt_only_later() {
+    let failure = || Error::failed("DELETE denied");
+    for hiccup in 0..COMMIT_TRIES_UNTOLD {
+        let (told, tries, end) = commit(hiccup, failure());
+        assert_eq!((told.len(), tries, end.is_ok()), (0, hiccup + 1, true));
+    }
+    let (told, tries, end) = commit(COMMIT_TRIES - 1, failure());
+    assert_eq!((tries, end.is_ok()), (COMMIT_TRIES, true));
+    assert!(matches!(&told[..], [one] if one.contains("DELETE denied") && one.contains("out")), "{told:?}");
+    let (told, tries, end) = commit(COMMIT_TRIES, failure());
+    assert_eq!((told.len(), tries), (1, COMMIT_TRIES));
+    assert!(end.is_err_and(|error| error.to_string().contains("out")));
+}
+
+#[test]
+fn an_error_that_no_repetition_mends_is_not_repeated() {
+    let (told, tries, end) = commit(1, Error::refused("the table has other columns"));
+    assert_eq!((told.len(), tries), (0, 1));
+    assert!(end.is_err());
+}
