@@ -72,7 +72,10 @@ pub fn savepoint(wanted: &Savepoint) -> Result<ExitCode, Failure> {
         let size = answer.get("bytes").and_then(Value::as_u64).map_or_else(String::new, bytes);
         writeln!(out, "savepoint of checkpoint {}, {size}, in {}", of("checkpoint"), of("path"))?;
         if *drain {
-            writeln!(out, "the job has finished, as if its input had ended: a job restored from there has nothing left to read")?;
+            writeln!(
+                out,
+                "the job has finished, as if its input had ended: a job restored from there has nothing left to read"
+            )?;
         } else if *stop {
             writeln!(out, "the job has ended; a job goes on from there with --restore {}", of("path"))?;
         }

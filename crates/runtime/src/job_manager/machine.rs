@@ -378,7 +378,7 @@ impl JobManager {
     fn on_command(&mut self, command: Command, now: Time, outbox: &mut ManagerOutbox) {
         let mut cx = Cx { desk: &mut self.desk, now, out: outbox };
         let running = match &mut self.phase {
-            Phase::Running(running) => Some(running),
+            Phase::Running(running) => Some(&mut **running),
             _ => None,
         };
         match command {

@@ -22,8 +22,9 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// For so many records a step scans one entry, while records go first.
-const RECORDS_EACH: usize = 4;
+/// For so many records a step scans one entry while records go first, or for so much time: some four times of what it takes.
+const RECORDS_EACH: u64 = 4;
+const TIME_EACH: Duration = Duration::from_nanos(200);
 /// So long after a cut a step that takes records scans less.
 const RECORDS_FIRST: Duration = Duration::from_millis(200);
 
@@ -113,16 +114,25 @@ impl Part {
     }
 }
 
-/// How much of the scan is done in one step that took so many records, so long after the cut. Those records have others waiting
-/// behind them, and right after the cut they cost the most: the step scans in proportion, so that a worker whose steps are short
-/// does not spend them on the scan. That ends, so the scan of a job that never rests takes little longer. Whoever takes
-/// unaligned checkpoints wants them to be short although steps are long under back-pressure: it scans more.
-fn share(whole: usize, mode: Mode, records: u64, since_cut: Duration) -> usize {
+/// What a step has done before it scans.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) records: u64,
+    pub(super) time: Duration,
+}
+
+/// How much of the scan is done in one step that did such work, so long after the cut. Its records have others waiting behind
+/// them, and right after the cut they cost the most: the step scans in proportion to them, so that a worker whose steps are
+/// short does not spend them on the scan, or to its time if records are slow. That ends, so the scan of a job that never rests
+/// takes little longer. Whoever takes unaligned checkpoints wants them to be short although steps are long under back-pressure:
+/// it scans more.
+fn share(whole: usize, mode: Mode, work: Work, since_cut: Duration) -> usize {
     if mode.acts_on_arrival() {
         whole * 4
-    } else if records > 0 && since_cut < RECORDS_FIRST {
-        let records = usize::try_from(records).unwrap_or(usize::MAX);
-        records.min(whole).div_ceil(RECORDS_EACH)
+    } else if work.records > 0 && since_cut < RECORDS_FIRST {
+        let by_time = work.time.as_nanos() / TIME_EACH.as_nanos();
+        let earned = u128::from(work.records.div_ceil(RECORDS_EACH)).max(by_time);
+        usize::try_from(earned).unwrap_or(usize::MAX).min(whole.div_ceil(4))
     } else {
         whole
     }
@@ -145,10 +155,10 @@ impl SegmentOut for IntoSegment<'_> {
 }
 
 impl Subtask {
-    /// Goes on with the snapshots under way, after a step that took so many records; true if there is more to do at once.
+    /// Goes on with the snapshots under way, after a step that did such work; true if there is more to do at once.
     pub(super) fn advance_parts(
         &mut self,
-        records: u64,
+        work: Work,
         segments: &mut Segments,
         now: Time,
         outbox: &mut Outbox,
@@ -163,7 +173,7 @@ impl Subtask {
                 Err(error) => Advance::Failed(format!("records in flight cannot be stored: {error}")),
                 Ok(_) => {
                     let (whole, since_cut) = (self.attempt.options.scan_budget, now.since(part.cut_ended));
-                    let budget = share(whole, part.barrier.mode, records, since_cut);
+                    let budget = share(whole, part.barrier.mode, work, since_cut);
                     advance(part, &self.tables, &self.sinks, budget, &owned, segments, now)?
                 }
             };

@@ -4,6 +4,7 @@
 //! else goes on.
 
 use super::gate::Element;
+use super::snapshot::Work;
 use super::{Phase, Pulled, Subtask};
 use crate::control::Report;
 use crate::error::{Error, Result};
@@ -37,8 +38,8 @@ impl Subtask {
         self.flow.state_failure.check().map_err(|error| Error::failed(error.to_string()).at_subtask(self.id))?;
         let mut wake = self.send_due(now, around.outbox)?;
         let ended = around.clock.now();
-        let records = self.flow.taken.get() - taken;
-        again |= self.advance_parts(records, around.segments, ended, around.outbox)?;
+        let work = Work { records: self.flow.taken.get() - taken, time: ended.since(now) };
+        again |= self.advance_parts(work, around.segments, ended, around.outbox)?;
         self.call_sinks(now, around);
         self.report_commits(around.outbox);
         self.count_step(now, ended, around.outbox.packets.get(sent..).unwrap_or_default());
