@@ -45,9 +45,10 @@ pub(crate) fn run(options: &Options) -> std::result::Result<Vec<Figure>, String>
         (0..2).for_each(|percentile| off[percentile].push(without[percentile]));
         (0..2).for_each(|percentile| on[percentile].push(with[percentile]));
     }
+    let load = if options.rate.is_some() { "load" } else { "half of the load that it can take" };
     let millis = |what: &str, runs: &[f64], bar| Figure::of("latency", what, runs, "ms", bar);
     Ok(vec![
-        Figure::of("latency", "load: half of what it can take, unless `--rate` says it", &rates, "M records/s", None),
+        Figure::of("latency", load, &rates, "M records/s", None),
         millis("p50, no checkpoints", &off[0], Some(10.0)),
         millis("p50, aligned each 1 s", &on[0], Some(10.0)),
         millis("p99, no checkpoints", &off[1], None),

@@ -71,7 +71,7 @@ struct Options {
     #[arg(long)]
     metrics: bool,
     /// Millions of records a second for `latency`, so that two builds can be compared: without it half of what the job can take
-    #[arg(long)]
+    #[arg(long, value_parser = rate)]
     rate: Option<f64>,
     #[arg(skip)]
     flink: Option<beside::flink::Flink>,
@@ -110,6 +110,15 @@ impl Options {
     /// If one of them is not built in.
     fn backends(&self) -> Result<Vec<Backend>, String> {
         self.backend.iter().map(|backend| backend.built()).collect()
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().map_err(|_| format!("`{text}` is no number"))?;
+    if (0.001..=1_000.0).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err("it is 0.001 to 1000 million records a second".into())
     }
 }
 
@@ -201,7 +210,7 @@ fn measure_all(options: &Options) -> ExitCode {
         // The figures come at the end; until then this tells that it goes on.
         let name = bench.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
         eprintln!("{name}: {} of {}, {} runs", number + 1, benches.len(), options.runs);
-        match measure(*bench, options, &backends) {
+        match run(*bench, options, &backends) {
             Ok(measured) => figures.extend(measured),
             Err(reason) => {
                 error = Some(format!("{name}: {reason}"));
@@ -226,7 +235,7 @@ fn measure_all(options: &Options) -> ExitCode {
     }
 }
 
-fn measure(bench: Bench, options: &Options, backends: &[Backend]) -> Result<Vec<Figure>, String> {
+fn run(bench: Bench, options: &Options, backends: &[Backend]) -> Result<Vec<Figure>, String> {
     match bench {
         Bench::KeyedCount => keyed_count::run(options),
         Bench::StructCount => keyed_count::run_struct(options),

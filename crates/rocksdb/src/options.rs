@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RocksOptions {
     /// Bytes for all workers of the process together (256 MiB). Entries that are used again are kept in three eighths of it, in front
-    /// of RocksDB, with the logs of changed keys; the block cache, with indexes and filters, gets as much; memtables get an eighth. The rest is for
+    /// of RocksDB, with the logs of changed keys; the block cache, with indexes and filters, gets a quarter; memtables get an eighth. The rest is for
     /// what RocksDB takes besides: open files, iterators, compactions.
     pub memory: usize,
     /// Bits per key of the Bloom filters (10): the chance of a read in vain is 1 % with 10, 0.1 % with 15.
@@ -35,7 +35,7 @@ const LARGEST_FILE: u64 = 64 << 20;
 /// The part of the memory that memtables get, and the parts of entries and of blocks.
 const MEMTABLES: (usize, usize) = (1, 8);
 const ENTRIES: (usize, usize) = (3, 8);
-const BLOCKS: (usize, usize) = (3, 8);
+const BLOCKS: (usize, usize) = (1, 4);
 
 fn part(memory: usize, (part, of): (usize, usize)) -> usize {
     memory / of * part

@@ -90,7 +90,7 @@ pub enum Report {
         /// Who.
         subtask: SubtaskId,
     },
-    /// One sink subtask cannot commit what is to be committed, and goes on trying for a while.
+    /// One sink subtask cannot commit what is to be committed, or remove what it is to replace, and goes on trying for a while.
     Hindered {
         /// Who.
         subtask: SubtaskId,

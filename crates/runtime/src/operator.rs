@@ -143,7 +143,10 @@ impl<T: Record, O: Operator<T>> Chain for Head<T, O> {
                 seen_ahead = upcoming.len();
                 self.next.look_ahead(upcoming);
             }
-            let Some((record, at)) = batch.take() else { break };
+            let Some((record, at)) = batch.take() else {
+                cx.took_none();
+                break;
+            };
             seen_ahead -= 1;
             self.taken += 1;
             self.next
@@ -207,6 +210,11 @@ impl<'a> Context<'a> {
         self.flow.taken.set(taken);
         self.flow.heartbeat.took(taken);
         true
+    }
+
+    /// There was none to take after [`Context::may_take`] had counted it.
+    pub fn took_none(&mut self) {
+        self.flow.taken.set(self.flow.taken.get() - 1);
     }
 
     /// Whether another timer may fire now: as [`Context::may_take`], for what no record causes. Counts it.

@@ -199,7 +199,7 @@ pub struct SourceContext {
     pub files: Arc<dyn Files>,
     /// Starts a thread of its own for a reader that can only block (a socket). It should end when the reader is dropped.
     pub threads: Arc<dyn Threads>,
-    /// Wakes this subtask's worker.
+    /// Wakes this subtask's worker, and has the source's readers asked again, also those that said [`Next::At`].
     pub waker: Waker,
 }
 

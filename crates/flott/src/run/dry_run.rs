@@ -108,12 +108,12 @@ async fn restored(
     if newest.finished {
         warnings.push("the job has finished there: it would commit its output and end".to_owned());
     }
-    let workers = match savepoint::read_blobs(storage, &manifests).await {
+    let fits = match savepoint::read_blobs(storage, &manifests).await {
         Ok(()) => check_entries(storage, &manifests, frozen, manager).await,
         Err(damage) => Err(damage),
     };
     let place = storage.name().to_owned();
-    Ok(workers.map(|workers| Some(Found { place, manifests, warnings, workers, begins: claim.begins() })))
+    Ok(fits.map(|workers| Some(Found { place, manifests, warnings, workers, begins: claim.begins() })))
 }
 
 /// Decodes every entry of every worker with the types of the job, as a restore would; says how many workers those are.
@@ -265,7 +265,7 @@ impl Found {
     /// For programs.
     pub(crate) fn json(&self) -> Value {
         let manifest = self.newest();
-        json!({
+        let mut event = json!({
             "event": "dry-run",
             "restores": {
                 "checkpoint": manifest.id,
@@ -274,11 +274,16 @@ impl Found {
                 "from": self.place,
                 "guarantee": manifest.guarantee,
                 "workers": self.workers,
-                "rescaled_from": (self.workers != manifest.workers).then_some(manifest.workers),
                 "bytes": self.bytes(),
                 "begins_incarnation": self.begins,
             },
             "warnings": self.warnings,
-        })
+        });
+        if self.workers != manifest.workers
+            && let Some(restores) = event.get_mut("restores").and_then(Value::as_object_mut)
+        {
+            restores.insert("rescaled_from".to_owned(), json!(manifest.workers));
+        }
+        event
     }
 }

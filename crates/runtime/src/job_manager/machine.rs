@@ -412,10 +412,11 @@ impl JobManager {
     }
 
     fn set(mode: Option<Mode>, interval: Option<Duration>, mut running: Option<&mut Running>, cx: &mut Cx<'_>) {
-        let is_allowed = mode.map_or(Ok(()), |mode| super::planning::allows_mode(mode, cx));
-        let is_possible = interval.map_or(Ok(()), flott_checkpoint::check_interval);
-        if let Some(wrong) = is_allowed.err().map(|it| it.to_string()).or(is_possible.err().map(|it| it.to_string())) {
-            return cx.warn(wrong);
+        if let Some(Err(error)) = mode.map(|mode| super::planning::allows_mode(mode, cx)) {
+            return cx.warn(error.to_string());
+        }
+        if let Some(Err(error)) = interval.map(flott_checkpoint::check_interval) {
+            return cx.warn(error.to_string());
         }
         if let Some(mode) = mode {
             cx.desk.settings.coordinator.mode = mode;
@@ -425,7 +426,9 @@ impl JobManager {
             cx.desk.settings.coordinator.interval = Some(interval);
             running.iter_mut().for_each(|running| running.set_interval(interval, cx));
         }
-        cx.tell_change();
+        if mode.is_some() || interval.is_some() {
+            cx.tell_change();
+        }
     }
 
     fn stop(&mut self, now: Time, outbox: &mut ManagerOutbox) {

@@ -230,7 +230,7 @@ impl Running {
             Report::Resolved { id, subtask } => self.on_resolved(id, subtask, cx),
             Report::Hindered { subtask, error } => {
                 let error = error.at_subtask(subtask);
-                cx.warn(format!("output cannot be committed for now, which is tried again: {error}"));
+                cx.warn(format!("output cannot be committed for now, and is tried again: {error}"));
             }
             Report::Committed { id, subtask } => self.coordinate(Event::CommitDone { subtask, attempt, id }, cx),
         }

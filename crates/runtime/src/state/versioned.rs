@@ -20,7 +20,7 @@ use dirty::DirtyMap;
 use handle::Handle;
 use hashbrown::HashTable;
 use prefetch_index::prefetch_index;
-use saved::{ROOM, Saved};
+use saved::{Position, ROOM, Saved};
 use std::ops::Range;
 use std::slice::from_ref;
 
@@ -182,7 +182,7 @@ impl<K: TableKey, V: Clone, S: EntrySink<K, V>> Versioned<K, V, S> {
         let index = self.index(place.group);
         let group = self.groups.get_mut(index).expect("a record came to a worker that owns its key group");
         let found = group.table.find_entry(place.bucket_hash, is).ok()?;
-        let position = (index, place.group);
+        let position = Position { index, group: place.group };
         Some(Guard { found, position, dirty: &mut group.dirty, handles: &mut self.handles, epoch: self.epoch })
     }
 
@@ -194,7 +194,7 @@ impl<K: TableKey, V: Clone, S: EntrySink<K, V>> Versioned<K, V, S> {
         match group.table.find_entry(place.bucket_hash, |entry| entry.key.is(&key)) {
             Ok(found) if found.get().epoch == self.epoch => (&mut found.into_mut().value, false),
             Ok(found) => {
-                let position = (index, place.group);
+                let position = Position { index, group: place.group };
                 let guard =
                     Guard { found, position, dirty: &mut group.dirty, handles: &mut self.handles, epoch: self.epoch };
                 (guard.into_mut(), false)

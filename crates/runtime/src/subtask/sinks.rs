@@ -25,8 +25,8 @@ mod tests;
 
 /// A commit is tried so often before the attempt ends (as Flink's `sink.committer.retries`).
 const COMMIT_TRIES: u32 = 10;
-/// After so many tries, some hundred milliseconds, it is told: until then it may be a hiccup.
-const COMMIT_TRIES_UNTOLD: u32 = 3;
+/// The failure of so many tries is told: until then it may be a hiccup.
+const TRIES_BEFORE_TELLING: u32 = 3;
 /// The pause before a commit is tried again; doubles each time.
 const COMMIT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -106,7 +106,7 @@ pub(super) enum SinkNews {
     Nothing,
     /// The checkpoint cannot be acked: its epoch, or an older one, could not be prepared.
     NotPrepared(Error),
-    /// A commit has failed some times, and is tried again.
+    /// What is owed to the outside has failed some times, and is tried again. Told once, until nothing is owed.
     Hindered(Error),
 }
 
@@ -125,6 +125,8 @@ pub(super) struct SinkPort {
     busy: bool,
     tries: u32,
     retry_at: Option<Time>,
+    /// It was told that commits fail.
+    is_told: bool,
     /// A prepare failed: the next one waits for the next checkpoint.
     prepare_failed: bool,
 }
@@ -154,6 +156,7 @@ impl SinkPort {
             busy: false,
             tries: 0,
             retry_at: None,
+            is_told: false,
             prepare_failed: false,
         }
     }
@@ -314,6 +317,7 @@ impl SinkPort {
             Done::Committed(Ok(())) => {
                 self.to_commit.pop_front();
                 self.tries = 0;
+                self.is_told &= !self.to_commit.is_empty();
             }
             Done::Claimed(result) | Done::Cleaned(result) => {
                 result.map_err(|error| error.at_operator(&self.operator))?;
@@ -353,7 +357,10 @@ impl SinkPort {
             return Err(error);
         }
         self.retry_at = Some(now.after(COMMIT_PAUSE * 2u32.pow(self.tries - 1)));
-        Ok(if self.tries == COMMIT_TRIES_UNTOLD { SinkNews::Hindered(error) } else { SinkNews::Nothing })
+        if self.tries < TRIES_BEFORE_TELLING || std::mem::replace(&mut self.is_told, true) {
+            return Ok(SinkNews::Nothing);
+        }
+        Ok(SinkNews::Hindered(error))
     }
 }
 

@@ -29,6 +29,8 @@ const TURN: u32 = 128;
 pub(crate) enum Pulled {
     /// There may be more at once.
     More,
+    /// The step may take no more.
+    Stopped,
     /// Nothing now; the waker tells, or this moment comes.
     Wait(Option<Time>),
     /// All splits are at their end.
@@ -143,10 +145,13 @@ impl<S: Source> SourceChain<S> {
                 return Ok(SplitPulled::Stopped);
             }
             cx.enter(self.mark);
-            match reader
+            let read = reader
                 .next(cx.now)
-                .map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))?
-            {
+                .map_err(|error| error.at_operator(&self.operator).at_position(reader.describe()))?;
+            if !matches!(read, Read::Record(..) | Read::Unreadable(_)) {
+                cx.took_none();
+            }
+            match read {
                 Read::Record(record, at) => {
                     self.taken.set(self.taken.get() + 1);
                     let next = &mut self.next;
@@ -165,7 +170,7 @@ impl<S: Source> SourceChain<S> {
                     skipped += 1;
                     if skipped == TURN {
                         // Nothing was taken, so nothing else bounds the step.
-                        return Ok(SplitPulled::Stopped);
+                        return Ok(SplitPulled::Skipped);
                     }
                 }
                 Read::End => {
@@ -187,11 +192,12 @@ impl<S: Source> SourceChain<S> {
         let mut wait: Option<Time> = None;
         while quiet < self.splits.len() {
             let pulled = self.pull_split(turn, cx)?;
-            if !(matches!(pulled, SplitPulled::Stopped) && self.source.is_bounded()) {
+            if !(matches!(pulled, SplitPulled::Stopped | SplitPulled::Skipped) && self.source.is_bounded()) {
                 self.turn = (self.turn + 1) % self.splits.len();
             }
             match pulled {
-                SplitPulled::Stopped => return Ok(Pulled::More),
+                SplitPulled::Stopped => return Ok(Pulled::Stopped),
+                SplitPulled::Skipped => return Ok(Pulled::More),
                 SplitPulled::TurnOver => (quiet, ended, wait) = (0, 0, None),
                 SplitPulled::End => (quiet, ended) = (quiet + 1, ended + 1),
                 SplitPulled::Wait(moment) => {
@@ -223,6 +229,8 @@ fn nowhere(unreadable: &Unreadable, operator: &str) -> Error {
 enum SplitPulled {
     /// The step may take no more.
     Stopped,
+    /// It left out so many records in a row that it is time for something else; there may be more.
+    Skipped,
     /// It gave as many records as are its share; there may be more.
     TurnOver,
     Wait(Option<Time>),

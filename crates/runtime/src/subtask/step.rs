@@ -113,7 +113,9 @@ impl Subtask {
         }
         let source = self.chain.source().expect("the vertex is a source");
         match source.pull(cx).map_err(|error| self.fail_at(error))? {
-            Pulled::More => Ok(cx.is_exhausted()),
+            Pulled::More => Ok(true),
+            // Without credit there is nothing to be done until some comes.
+            Pulled::Stopped => Ok(cx.is_exhausted()),
             Pulled::Wait(moment) => {
                 self.source_wait = moment;
                 Ok(false)

@@ -72,7 +72,9 @@ impl World {
     fn draw_command(&mut self, choice: u64) -> Command {
         let place = usize::try_from(self.random.below(self.setup.modes.len() as u64)).expect("a small number");
         match choice {
-            8 | 9 => Command::Set { mode: self.setup.modes.get(place).copied(), interval: None },
+            8 | 9 => {
+                Command::Set { mode: Some(self.setup.modes.get(place).copied().expect("in range")), interval: None }
+            }
             10 => Command::Set { mode: None, interval: Some(Duration::from_millis(20 + self.random.below(300))) },
             11 | 12 => Command::Checkpoint { full: true, request: RequestId(1) },
             13 => Command::Checkpoint { full: false, request: RequestId(1) },

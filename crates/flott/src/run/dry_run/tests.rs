@@ -107,6 +107,9 @@ fn every_entry_is_decoded_for_any_number_of_workers_and_nothing_is_opened_or_wri
         let first = found.lines().swap_remove(0);
         let rescaled = if workers == 2 { String::new() } else { ", rescaled from 2".to_owned() };
         assert!(first.ends_with(&format!("with {workers} workers{rescaled}")), "{first}");
+        let restores = found.json()["restores"].clone();
+        let before = (workers != 2).then_some(2);
+        assert_eq!((restores["workers"].as_u64(), restores["rescaled_from"].as_u64()), (Some(workers.into()), before));
         let other = job(directory.path(), false, Map::<u64, (u64, u64)>::named("kept"), |_, _| ());
         let error = look(&other, workers).err().expect("another type");
         assert_eq!((error.kind(), error.kind().exit_code()), (ErrorKind::Unusable, 4));

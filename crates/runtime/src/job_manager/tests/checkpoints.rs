@@ -213,10 +213,13 @@ fn mode_and_interval_are_changed_together_or_not_at_all() {
     rig.run_until(|rig| rig.completed().len() == 1);
     rig.command(set(Mode::StopTheWorld, Duration::ZERO));
     rig.run_until(|rig| rig.completed().len() == 2);
+    rig.command(Command::Set { mode: None, interval: None });
     assert_eq!(changes(&rig), []);
+    assert_eq!(manifest(&store, "manifests/2-1.json").mode, Mode::Aligned);
     rig.command(set(Mode::StopTheWorld, interval));
     rig.run_until(|rig| rig.completed().len() == 3);
     assert_eq!(changes(&rig), [(Mode::StopTheWorld, Some(interval))], "told once");
+    assert_eq!(manifest(&store, "manifests/3-1.json").mode, Mode::StopTheWorld);
 }
 
 #[test]

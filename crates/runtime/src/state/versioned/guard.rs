@@ -2,6 +2,7 @@
 
 use super::dirty::DirtyMap;
 use super::handle::Handle;
+use super::saved::Position;
 use super::{Entry, EntrySink, Epoch, TableKey};
 use hashbrown::hash_table::OccupiedEntry;
 use std::ops::{Deref, DerefMut};
@@ -9,8 +10,7 @@ use std::ops::{Deref, DerefMut};
 /// One entry, found.
 pub(crate) struct Guard<'a, K, V, S> {
     pub(super) found: OccupiedEntry<'a, Entry<K, V>>,
-    /// The group's index in this table, and its number in the job.
-    pub(super) position: (usize, u16),
+    pub(super) position: Position,
     pub(super) dirty: &'a mut DirtyMap,
     pub(super) handles: &'a mut [Handle<K, V, S>],
     pub(super) epoch: Epoch,
@@ -44,12 +44,12 @@ impl<'a, K: TableKey, V: Clone, S: EntrySink<K, V>> Guard<'a, K, V, S> {
         if crate::mutation::is(crate::mutation::Mutation::SkipPreimage) {
             return;
         }
-        let group = self.position;
+        let position = self.position;
         let bucket = self.found.bucket_index();
         let Entry { key, value, epoch } = self.found.get();
         for handle in self.handles.iter_mut() {
-            if handle.still_needs(group.0, bucket, *epoch, value) {
-                handle.save(group, key, value);
+            if handle.still_needs(position.index, bucket, *epoch, value) {
+                handle.save(position, key, value);
             }
         }
     }

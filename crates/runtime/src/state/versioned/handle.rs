@@ -2,7 +2,7 @@
 
 use super::deletions::Log;
 use super::dirty::{DirtyMap, RANGE};
-use super::saved::Saved;
+use super::saved::{Position, Saved};
 use super::{Cut, Entry, EntrySink, Epoch};
 use hashbrown::HashTable;
 
@@ -37,9 +37,9 @@ impl<K: Clone, V: Clone, S: EntrySink<K, V>> Handle<K, V, S> {
 
     /// Keeps an entry as it was at the cut, which is about to change. Whoever writes waits for no encoding while there is room.
     #[inline]
-    pub(super) fn save(&mut self, group: (usize, u16), key: &K, value: &V) {
-        if !self.saved.push(group, key, value) {
-            self.sink.put(group.1, key, value, true);
+    pub(super) fn save(&mut self, position: Position, key: &K, value: &V) {
+        if !self.saved.push(position, key, value) {
+            self.sink.put(position.group, key, value, true);
         }
     }
 

@@ -95,7 +95,7 @@ struct Stored {
 
 /// None, a few, some, or all old values may wait for a scan.
 fn room(seed: u64) -> usize {
-    [0, 100, 1_000, ROOM][(seed / 2 % 4) as usize]
+    [0, 500, 2_000, ROOM][(seed / 2 % 4) as usize]
 }
 
 struct World {

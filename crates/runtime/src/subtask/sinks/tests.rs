@@ -44,12 +44,16 @@ impl Seal for NoWriter {
     }
 }
 
-/// Commits one token of checkpoint 1; says what was told, how often it was tried, and how it ended.
+/// Commits some tokens of checkpoint 1; says what was told, how often it was tried, and how it ended.
 fn commit(failures: u32, error: Error) -> (Vec<String>, u32, Result<()>) {
-    let committer = Arc::new(Refuses { left: AtomicU32::new(failures), error });
+    commit_with(Arc::new(Refuses { left: AtomicU32::new(failures), error }), 1)
+}
+
+fn commit_with(committer: Arc<dyn Committer>, tokens: usize) -> (Vec<String>, u32, Result<()>) {
     let whose = Whose { job: "job".into(), subtask: 0 };
     let mut port = SinkPort::new("out", whose, Some(committer), Rc::new(RefCell::new(NoWriter)));
-    port.restore(CheckpointId(1), vec![Arc::new(Token { name: "part".into(), payload: Vec::new() })]);
+    let token = |_| Arc::new(Token { name: "part".into(), payload: Vec::new() });
+    port.restore(CheckpointId(1), (0..tokens).map(token).collect());
     let (mut told, mut tries, mut now) = (Vec::new(), 0, Time(0));
     while !port.is_committed(CheckpointId(1)) {
         now = port.wake_at().unwrap_or(now);
@@ -68,7 +72,7 @@ fn commit(failures: u32, error: Error) -> (Vec<String>, u32, Result<()>) {
 #[test]
 fn a_commit_that_goes_on_failing_is_told_once_and_ends_the_attempt_only_later() {
     let failure = || Error::failed("DELETE denied");
-    for hiccup in 0..COMMIT_TRIES_UNTOLD {
+    for hiccup in 0..TRIES_BEFORE_TELLING {
         let (told, tries, end) = commit(hiccup, failure());
         assert_eq!((told.len(), tries, end.is_ok()), (0, hiccup + 1, true));
     }
@@ -85,4 +89,36 @@ fn an_error_that_no_repetition_mends_is_not_repeated() {
     let (told, tries, end) = commit(1, Error::refused("the table has other columns"));
     assert_eq!((told.len(), tries), (0, 1));
     assert!(end.is_err());
+}
+
+/// Each token has its own tries; whoever reads the log wants to know of the store, not of each.
+#[test]
+fn a_store_that_ails_is_told_once_for_all_that_waits() {
+    /// Every other time.
+    struct Ails(AtomicU32, Refuses);
+    impl Committer for Ails {
+        fn claim(&self, overwrite: bool) -> Result<()> {
+            self.1.claim(overwrite)
+        }
+
+        fn overwrite_foreign(&self) -> Result<()> {
+            self.1.overwrite_foreign()
+        }
+
+        fn prepare(&self, sealed: &mut Sealed) -> Result<Vec<Token>> {
+            self.1.prepare(sealed)
+        }
+
+        fn commit(&self, token: &Token) -> Result<()> {
+            let number = self.0.fetch_add(1, Ordering::Relaxed);
+            if number % 4 == 3 { Ok(()) } else { self.1.commit(token) }
+        }
+
+        fn clean(&self, restored: &[Token]) -> Result<()> {
+            self.1.clean(restored)
+        }
+    }
+    let refuses = Refuses { left: AtomicU32::new(u32::MAX), error: Error::failed("503") };
+    let (told, tries, end) = commit_with(Arc::new(Ails(AtomicU32::new(0), refuses)), 3);
+    assert_eq!((told.len(), tries, end.is_ok()), (1, 12, true), "{told:?}");
 }

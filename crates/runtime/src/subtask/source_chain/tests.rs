@@ -1,6 +1,6 @@
 //! How much of a source one step takes.
 
-use super::{Pulled, SourceChain};
+use super::{Pulled, SourceChain, TURN};
 use crate::connector::Generator;
 use crate::error::Result;
 use crate::operator::{Context, Flow, Operator, Quantum, Signal};
@@ -105,47 +105,21 @@ fn a_file_that_changes_before_it_is_read_is_noticed_after_a_restore() {
     assert_eq!(error.kind(), crate::ErrorKind::Unusable, "{error}");
 }
 
-/// Whoever says when it has more is not asked before, however often the worker runs; but a reader that is woken is.
-#[test]
-fn a_source_is_asked_when_its_moment_has_come_or_its_waker_was_called() {
-    let asked = Rc::new(Cell::new(0));
-    let cx = source_context(Arc::new(MemoryFiles::new()));
-    let taken = Rc::new(Cell::new(0));
-    let flow = Flow::default();
-    let mark = flow.heartbeat.mark("alarms");
-    let waker = Arc::new(Mutex::new(None));
-    let source = Alarms { asked: Arc::default(), waker: Arc::clone(&waker) };
-    let count = Arc::clone(&source.asked);
-    let mut chain = SourceChain::new("alarms", Arc::new(source), cx, Box::new(Nowhere), taken, mark);
-    chain.open(None).unwrap();
-    let (clock, mut outbox) = (VirtualClock::default(), Outbox::default());
-    let quantum = Quantum { time: Duration::from_secs(1_000), records: 10 };
-    let mut pull = || {
-        let pulled = chain.pull(&mut Context::new(&flow, &clock, quantum, &mut outbox)).unwrap();
-        let before = asked.replace(count.load(Ordering::Relaxed));
-        (pulled, asked.get() - before)
-    };
-    let due = Pulled::Wait(Some(clock.now().after(PAUSE)));
-    assert_eq!(pull(), (due, SPLITS));
-    assert_eq!(pull(), (due, 0), "nothing has happened");
-    clock.advance(PAUSE / 2);
-    let wake = waker.lock().unwrap().clone().unwrap();
-    wake();
-    let due = Pulled::Wait(Some(clock.now().after(PAUSE)));
-    assert_eq!(pull(), (due, SPLITS), "it was woken");
-    assert_eq!(pull(), (due, 0), "once");
-    clock.advance(PAUSE);
-    assert_eq!(pull().1, SPLITS, "the moment has come");
+/// What an [`Alarm`] answers, and how it was asked.
+#[derive(Clone, Default)]
+struct Alarms {
+    asked: Arc<AtomicU64>,
+    waker: Arc<Mutex<Option<Waker>>>,
+    /// This split has no moment: it says `Pending`.
+    pending: Option<u64>,
+    /// It calls its waker while it is asked for the first time.
+    wakes_itself: bool,
+    /// Each split leaves out so many records first.
+    skips: u64,
 }
 
 const SPLITS: u64 = 3;
 const PAUSE: Duration = Duration::from_millis(10);
-
-/// Counts how often it is asked.
-struct Alarms {
-    asked: Arc<AtomicU64>,
-    waker: Arc<Mutex<Option<Waker>>>,
-}
 
 impl Source for Alarms {
     type Item = u64;
@@ -155,9 +129,9 @@ impl Source for Alarms {
         Ok((0..SPLITS).map(|split| split.to_string()).collect())
     }
 
-    fn open(&self, _: &str, _: Option<u64>, cx: &SourceContext) -> Result<BoxedReader<u64, u64>> {
+    fn open(&self, split: &str, _: Option<u64>, cx: &SourceContext) -> Result<BoxedReader<u64, u64>> {
         *self.waker.lock().unwrap() = Some(Arc::clone(&cx.waker));
-        Ok(Box::new(Alarm(Arc::clone(&self.asked))))
+        Ok(Box::new(Alarm { source: self.clone(), split: split.parse().unwrap(), skipped: 0 }))
     }
 
     fn is_bounded(&self) -> bool {
@@ -165,15 +139,26 @@ impl Source for Alarms {
     }
 }
 
-struct Alarm(Arc<AtomicU64>);
+struct Alarm {
+    source: Alarms,
+    split: u64,
+    skipped: u64,
+}
 
 impl SplitReader for Alarm {
     type Item = u64;
     type Position = u64;
 
     fn next(&mut self, now: Time) -> Result<Next<u64>> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(Next::At(now.after(PAUSE)))
+        let before = self.source.asked.fetch_add(1, Ordering::Relaxed);
+        if self.source.wakes_itself && before == 0 {
+            (self.source.waker.lock().unwrap().clone().unwrap())();
+        }
+        if self.skipped < self.source.skips {
+            self.skipped += 1;
+            return Ok(Next::Skipped);
+        }
+        Ok(if self.source.pending == Some(self.split) { Next::Pending } else { Next::At(now.after(PAUSE)) })
     }
 
     fn position(&self) -> u64 {
@@ -183,4 +168,102 @@ impl SplitReader for Alarm {
     fn describe(&self) -> String {
         "alarm".to_owned()
     }
+}
+
+/// A chain of alarms on a virtual clock.
+struct Rig {
+    source: Alarms,
+    chain: SourceChain<Alarms>,
+    flow: Flow,
+    clock: VirtualClock,
+    outbox: Outbox,
+}
+
+impl Rig {
+    fn new(source: Alarms) -> Rig {
+        let flow = Flow::default();
+        let mark = flow.heartbeat.mark("alarms");
+        let cx = source_context(Arc::new(MemoryFiles::new()));
+        let mut chain =
+            SourceChain::new("alarms", Arc::new(source.clone()), cx, Box::new(Nowhere), Rc::default(), mark);
+        chain.open(None).unwrap();
+        Rig { source, chain, flow, clock: VirtualClock::default(), outbox: Outbox::default() }
+    }
+
+    /// What a pull says, and how often it has asked.
+    fn pull(&mut self) -> (Pulled, u64) {
+        let before = self.source.asked.load(Ordering::Relaxed);
+        let quantum = Quantum { time: Duration::from_secs(1_000), records: u32::MAX };
+        let cx = &mut Context::new(&self.flow, &self.clock, quantum, &mut self.outbox);
+        let pulled = self.chain.pull(cx).unwrap();
+        (pulled, self.source.asked.load(Ordering::Relaxed) - before)
+    }
+
+    fn wake(&self) {
+        (self.source.waker.lock().unwrap().clone().unwrap())();
+    }
+
+    fn due(&self) -> Pulled {
+        Pulled::Wait(Some(self.clock.now().after(PAUSE)))
+    }
+}
+
+/// Whoever says when it has more is not asked before, however often the worker runs; but a reader that is woken is.
+#[test]
+fn a_source_is_asked_when_its_moment_has_come_or_its_waker_was_called() {
+    let mut rig = Rig::new(Alarms::default());
+    let due = rig.due();
+    assert_eq!(rig.pull(), (due, SPLITS));
+    assert_eq!(rig.pull(), (due, 0), "nothing has happened");
+    rig.clock.advance(PAUSE / 2);
+    rig.wake();
+    let due = rig.due();
+    assert_eq!(rig.pull(), (due, SPLITS), "it was woken");
+    assert_eq!(rig.pull(), (due, 0), "once");
+    rig.clock.advance(PAUSE);
+    assert_eq!(rig.pull().1, SPLITS, "the moment has come");
+}
+
+#[test]
+fn a_reader_that_is_woken_while_it_is_asked_is_asked_again() {
+    let mut rig = Rig::new(Alarms { wakes_itself: true, ..Alarms::default() });
+    let due = rig.due();
+    assert_eq!(rig.pull(), (due, SPLITS));
+    assert_eq!(rig.pull(), (due, SPLITS), "what it was woken for may have come after it was asked");
+    assert_eq!(rig.pull(), (due, 0));
+}
+
+#[test]
+fn a_split_that_waits_to_be_woken_does_not_wait_for_the_moments_of_others() {
+    for pending in 0..SPLITS {
+        let mut rig = Rig::new(Alarms { pending: Some(pending), ..Alarms::default() });
+        let due = rig.due();
+        assert_eq!(rig.pull(), (due, SPLITS));
+        assert_eq!(rig.pull(), (due, 0));
+        rig.wake();
+        assert_eq!(rig.pull(), (due, SPLITS));
+    }
+}
+
+/// Nothing is taken, so nothing else has the worker come again.
+#[test]
+fn a_run_of_records_that_are_left_out_is_gone_through_by_step_after_step() {
+    let mut rig = Rig::new(Alarms { skips: 1_000, ..Alarms::default() });
+    let mut steps = 0;
+    while rig.pull().0 == Pulled::More {
+        steps += 1;
+        assert!(steps < 1_000, "it never ends");
+    }
+    assert!(steps >= 1_000 / u64::from(TURN) * SPLITS, "{steps} steps: other work has to wait");
+    assert_eq!(rig.source.asked.load(Ordering::Relaxed), 1_001 * SPLITS);
+}
+
+#[test]
+fn what_is_no_record_is_not_counted_as_taken() {
+    let mut rig = Rig::new(Alarms { skips: 10, pending: Some(1), ..Alarms::default() });
+    (0..5).for_each(|_| {
+        rig.pull();
+        rig.wake();
+    });
+    assert_eq!(rig.flow.taken.get(), 0);
 }

@@ -402,14 +402,18 @@ impl Script {
             }
             Report::Finished { .. } => self.finished += 1,
             Report::Committed { id, .. } => *self.committed.entry(id).or_insert(0) += 1,
-            Report::Failed(error) | Report::Hindered { error, .. } => panic!("{error}"),
+            Report::Failed(error) => panic!("{error}"),
             Report::Located { id, standings } => self.on_located(id, &standings),
             Report::Declined { id, reason, .. } if self.pending.as_ref().is_some_and(|(pending, _)| *pending == id) => {
                 panic!("{reason}")
             }
             // A newer barrier came before it was heard that this one is over.
             Report::Declined { .. } => {}
-            Report::Triggered { .. } | Report::Resolved { .. } | Report::Progress(_) | Report::Closed => {}
+            Report::Triggered { .. }
+            | Report::Resolved { .. }
+            | Report::Hindered { .. }
+            | Report::Progress(_)
+            | Report::Closed => {}
         }
     }
 
