@@ -326,6 +326,7 @@ impl SinkPort {
             Done::Overwritten(Ok(())) => {
                 self.duties.pop_front();
                 self.tries = 0;
+                self.is_told &= !self.to_commit.is_empty();
             }
             Done::Committed(Err(error)) | Done::Overwritten(Err(error)) => return self.try_later(error, now),
         }

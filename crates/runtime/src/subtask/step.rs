@@ -100,6 +100,8 @@ impl Subtask {
     }
 
     fn work_as_source(&mut self, cx: &mut Context<'_>) -> Result<bool> {
+        // One that may not be asked waits for no moment: it would have the worker come again and again once that is past.
+        self.source_wait = None;
         // A trigger lies in front of the next record; a paused subtask raises no `AtHead`.
         if let Some(barrier) = self.trigger.take_if(|_| !self.paused && !self.held) {
             self.at_head(Channel(0), barrier, cx)?;
@@ -107,7 +109,6 @@ impl Subtask {
         if self.paused || self.held || self.ended || self.stopped {
             return Ok(false);
         }
-        self.source_wait = None;
         if self.draining || self.ending {
             return self.work_on_end(cx);
         }

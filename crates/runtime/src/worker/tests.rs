@@ -6,6 +6,7 @@ mod rescale;
 mod restored_tokens;
 mod script;
 mod timers;
+mod waiting;
 
 use flott_checkpoint::Mode;
 use job::{RECORDS_PER_SPLIT, SPLITS, expected};

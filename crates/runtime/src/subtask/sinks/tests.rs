@@ -122,3 +122,61 @@ fn a_store_that_ails_is_told_once_for_all_that_waits() {
     let (told, tries, end) = commit_with(Arc::new(Ails(AtomicU32::new(0), refuses)), 3);
     assert_eq!((told.len(), tries, end.is_ok()), (1, 12, true), "{told:?}");
 }
+
+#[test]
+fn a_commit_that_fails_after_an_overwrite_that_failed_is_told_too() {
+    struct Store {
+        overwrites_fail: AtomicU32,
+        commits_fail: AtomicU32,
+    }
+    fn fails(left: &AtomicU32, what: &str) -> Result<()> {
+        let fails = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if fails.is_ok() { Err(Error::failed(what)) } else { Ok(()) }
+    }
+    impl Committer for Store {
+        fn claim(&self, _: bool) -> Result<()> {
+            Ok(())
+        }
+        fn overwrite_foreign(&self) -> Result<()> {
+            fails(&self.overwrites_fail, "DELETE denied")
+        }
+        fn prepare(&self, _: &mut Sealed) -> Result<Vec<Token>> {
+            Ok(Vec::new())
+        }
+        fn commit(&self, _: &Token) -> Result<()> {
+            fails(&self.commits_fail, "PUT denied")
+        }
+        fn clean(&self, _: &[Token]) -> Result<()> {
+            Ok(())
+        }
+    }
+    let store = Arc::new(Store { overwrites_fail: AtomicU32::new(4), commits_fail: AtomicU32::new(0) });
+    let whose = Whose { job: "job".into(), subtask: 0 };
+    let committer: Arc<dyn Committer> = Arc::clone(&store) as _;
+    let mut port = SinkPort::new("out", whose, Some(committer), Rc::new(RefCell::new(NoWriter)));
+    let mut now = Time(0);
+    let settle = |port: &mut SinkPort, now: &mut Time| {
+        let mut told = Vec::new();
+        loop {
+            *now = port.wake_at().unwrap_or(*now);
+            let Some(call) = port.next_call(*now) else { return told };
+            match port.on_answer((call.0)(), *now) {
+                Ok(SinkNews::Hindered(error)) => told.push(error.to_string()),
+                Ok(_) => {}
+                Err(error) => {
+                    told.push(format!("END {error}"));
+                    return told;
+                }
+            }
+        }
+    };
+    port.owe(Duty::Overwrite);
+    let told = settle(&mut port, &mut now);
+    assert!(matches!(&told[..], [one] if one.contains("DELETE denied")), "{told:?}");
+    assert!(port.is_committed(CheckpointId(1)), "nothing is owed");
+    // Later.
+    store.commits_fail.store(COMMIT_TRIES - 1, Ordering::Relaxed);
+    port.restore(CheckpointId(2), vec![Arc::new(Token { name: "part".into(), payload: Vec::new() })]);
+    let told = settle(&mut port, &mut now);
+    assert!(matches!(&told[..], [one] if one.contains("PUT denied")), "nine failures in a row, told: {told:?}");
+}
