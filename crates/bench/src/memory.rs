@@ -18,8 +18,6 @@ pub(crate) const CHILD: &str = "--memory-child";
 const SEED: u64 = 7;
 /// What one step of a scan may visit, as in a worker.
 const SCAN_BUDGET: usize = 4_096;
-/// Pages of the program's own file, of which one variant touches more than the other, are no state.
-const ALLOCATED: &str = "RssAnon";
 const MIB: f64 = 1_048_576.0;
 
 pub(crate) fn run(backends: &[Backend], runs: usize) -> Result<Vec<Figure>, String> {
@@ -71,7 +69,7 @@ fn ask(what: &str, keys: u64) -> Result<[f64; 2], String> {
 /// What the child does: prints two numbers of bytes.
 pub(crate) fn child(what: &str, keys: &str) -> Result<(), String> {
     let keys: u64 = keys.parse().map_err(|_| "not a number of keys".to_owned())?;
-    let before = resident(ALLOCATED)?;
+    let before = resident("VmRSS")?;
     match what {
         "bare" => {
             let mut table: HashTable<(u64, u64)> = HashTable::new();
@@ -79,12 +77,12 @@ pub(crate) fn child(what: &str, keys: &str) -> Result<(), String> {
             for key in 0..keys {
                 table.insert_unique(hash(&key), (key, 1), |entry| hash(&entry.0));
             }
-            println!("{} 0", resident(ALLOCATED)? - before);
+            println!("{} 0", resident("VmRSS")? - before);
             black_box(table.len());
         }
         "heap" | "rocksdb" => {
             let counts = Counts::filled(Backend::of(what)?, keys);
-            let steady = resident(ALLOCATED)? - before;
+            let steady = resident("VmRSS")? - before;
             println!("{steady} {}", snapshot(&counts, keys)? - before);
         }
         _ => {
@@ -104,7 +102,7 @@ fn snapshot(counts: &Counts, keys: u64) -> Result<f64, String> {
         let progress = table.borrow_mut().scan(id, SCAN_BUDGET, &mut weigh).map_err(|error| error.to_string())?;
         (0..SCAN_BUDGET as u64).for_each(|write| counts.add((next + write) % keys));
         next += SCAN_BUDGET as u64;
-        peak = peak.max(resident(ALLOCATED)?);
+        peak = peak.max(resident("VmRSS")?);
         if progress == Progress::Done {
             return Ok(peak);
         }

@@ -1,10 +1,10 @@
 //! How many records a step takes, and how often it looks at the clock for that.
 
-use super::{Chain, Context, Flow, Head, LONGEST_STRIDE, Operator, Quantum, Signal};
-use crate::error::Result;
+use super::fan::fan;
+use super::{Chain, Context, Flow, Head, LONGEST_STRIDE, Quantum};
 use crate::outbox::Outbox;
 use crate::record::Batch;
-use crate::time::{Clock, Time, Timestamp};
+use crate::time::{Clock, Time};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -89,23 +89,11 @@ fn what_closes_the_flow_holds_until_the_next_step_looks_again() {
     assert!(!cx.may_take());
 }
 
-struct Nowhere;
-
-impl Operator<u64> for Nowhere {
-    fn on_record(&mut self, _: u64, _: Option<Timestamp>, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_signal(&mut self, _: Signal, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn records_are_counted_however_they_are_divided_into_batches() {
     let (flow, watch) = (Flow::default(), Watch::default());
     let mut outbox = Outbox::default();
-    let mut head = Head::new(Nowhere);
+    let mut head = Head::new(fan::<u64>(Vec::new()));
     for length in [0u64, 1, 1, 5, 1_000] {
         let mut batch = Batch::new((0..length).collect(), None);
         let cx = &mut Context::new(&flow, &watch, QUANTUM, &mut outbox);

@@ -316,8 +316,7 @@ impl SinkPort {
             Done::Prepared(id, result, sealed) => return self.on_prepared(id, result, sealed),
             Done::Committed(Ok(())) => {
                 self.to_commit.pop_front();
-                self.tries = 0;
-                self.is_told &= !self.to_commit.is_empty();
+                self.has_worked();
             }
             Done::Claimed(result) | Done::Cleaned(result) => {
                 result.map_err(|error| error.at_operator(&self.operator))?;
@@ -325,8 +324,7 @@ impl SinkPort {
             }
             Done::Overwritten(Ok(())) => {
                 self.duties.pop_front();
-                self.tries = 0;
-                self.is_told &= !self.to_commit.is_empty();
+                self.has_worked();
             }
             Done::Committed(Err(error)) | Done::Overwritten(Err(error)) => return self.try_later(error, now),
         }
@@ -349,6 +347,11 @@ impl SinkPort {
                 Ok(SinkNews::NotPrepared(error.at_operator(&self.operator)))
             }
         }
+    }
+
+    fn has_worked(&mut self) {
+        self.tries = 0;
+        self.is_told &= !self.to_commit.is_empty();
     }
 
     fn try_later(&mut self, error: Error, now: Time) -> Result<SinkNews> {

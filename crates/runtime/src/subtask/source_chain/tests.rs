@@ -3,30 +3,19 @@
 use super::{Pulled, SourceChain, TURN};
 use crate::connector::Generator;
 use crate::error::Result;
-use crate::operator::{Context, Flow, Operator, Quantum, Signal};
+use crate::operator::fan::fan;
+use crate::operator::{Context, Flow, Quantum};
 use crate::outbox::Outbox;
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader, Waker};
 use crate::subtask::SourcePort;
 use crate::testing::connector_contexts::source_context;
 use crate::testing::{VirtualClock, memory_files::MemoryFiles};
-use crate::time::{Clock, Time, Timestamp};
+use crate::time::{Clock, Time};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-
-struct Nowhere;
-
-impl<T> Operator<T> for Nowhere {
-    fn on_record(&mut self, _: T, _: Option<Timestamp>, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_signal(&mut self, _: Signal, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-}
 
 /// How many records steps of so many records take, one at each of these times since the beginning.
 fn taken<S: Source<Item = u64>>(source: S, records: u32, steps: &[Duration]) -> u64 {
@@ -34,7 +23,7 @@ fn taken<S: Source<Item = u64>>(source: S, records: u32, steps: &[Duration]) -> 
     let flow = Flow::default();
     let mark = flow.heartbeat.mark("numbers");
     let cx = source_context(Arc::new(MemoryFiles::new()));
-    let mut chain = SourceChain::new("numbers", Arc::new(source), cx, Box::new(Nowhere), Rc::clone(&taken), mark);
+    let mut chain = SourceChain::new("numbers", Arc::new(source), cx, fan(Vec::new()), Rc::clone(&taken), mark);
     chain.open(None).unwrap();
     let mut outbox = Outbox::default();
     let quantum = Quantum { time: Duration::from_secs(1_000), records };
@@ -92,12 +81,12 @@ fn a_file_that_changes_before_it_is_read_is_noticed_after_a_restore() {
     let source = || Arc::new(FileSource::lines("in/*.txt"));
     let cx = || source_context(Arc::new(files.clone()));
     let mark = Flow::default().heartbeat.mark("lines");
-    let mut chain = SourceChain::new("lines", source(), cx(), Box::new(Nowhere), Rc::default(), mark);
+    let mut chain = SourceChain::new("lines", source(), cx(), fan(Vec::new()), Rc::default(), mark);
     chain.open(None).unwrap();
     let parts = chain.parts().unwrap();
     assert!(parts.iter().all(|(_, part)| !part.position.is_null()), "{parts:?}");
     files.put("in/b.txt", b"");
-    let mut restored = SourceChain::new("lines", source(), cx(), Box::new(Nowhere), Rc::default(), mark);
+    let mut restored = SourceChain::new("lines", source(), cx(), fan(Vec::new()), Rc::default(), mark);
     restored.open(Some(parts)).unwrap();
     let (flow, clock, mut outbox) = (Flow::default(), VirtualClock::default(), Outbox::default());
     let quantum = Quantum { time: Duration::from_secs(1), records: 100 };
@@ -184,8 +173,7 @@ impl Rig {
         let flow = Flow::default();
         let mark = flow.heartbeat.mark("alarms");
         let cx = source_context(Arc::new(MemoryFiles::new()));
-        let mut chain =
-            SourceChain::new("alarms", Arc::new(source.clone()), cx, Box::new(Nowhere), Rc::default(), mark);
+        let mut chain = SourceChain::new("alarms", Arc::new(source.clone()), cx, fan(Vec::new()), Rc::default(), mark);
         chain.open(None).unwrap();
         Rig { source, chain, flow, clock: VirtualClock::default(), outbox: Outbox::default() }
     }

@@ -1,5 +1,6 @@
 //! The job of these tests: numbers from four splits, counted by key behind a shuffle, the running counts into a sink.
 
+use crate::attempt::{Attempt, Claim, WorkerOptions, World};
 use crate::error::Result;
 use crate::operator::{Context, Head, Next, Operator, Signal};
 use crate::plan::{Edge, OperatorPlan, Partitioning, Plan, Role, Vertex};
@@ -8,8 +9,9 @@ use crate::sink::{Committer, Sealed, Sink, SinkContext, SinkWriter, Token};
 use crate::source::{BoxedReader, Next as Read, Source, SourceContext, SplitReader};
 use crate::state::AnyValue;
 use crate::subtask::Partitioner;
+use crate::testing::memory_files::MemoryFiles;
 use crate::time::{Time, Timestamp};
-use flott_checkpoint::CheckpointId;
+use flott_checkpoint::{AttemptId, CheckpointId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -234,4 +236,28 @@ pub(super) fn plan(committed: &Committed, shows: Shows) -> Plan {
         operator("out", 1, Role::Sink { transactional: shows == Shows::Commits }),
     ];
     Plan { job: "count".into(), vertices: vec![read, count], edges: vec![edge], operators }
+}
+
+/// The first attempt of a job with one worker, which restores nothing.
+pub(super) fn alone(plan: Plan, options: WorkerOptions) -> Arc<Attempt> {
+    Arc::new(Attempt {
+        id: AttemptId(1),
+        plan: Arc::new(plan),
+        workers: 1,
+        incarnation: "i".into(),
+        key_seed: 7,
+        key_groups: 128,
+        first_checkpoint: CheckpointId(1),
+        restore: None,
+        claim: Some(Claim { overwrite: false }),
+        adopted: Vec::new(),
+        options,
+        world: World {
+            files: Arc::new(MemoryFiles::new()),
+            threads: Arc::new(super::script::Nothing),
+            stdout: Arc::new(|_: &str| ()),
+            heartbeats: Default::default(),
+            stores: None,
+        },
+    })
 }

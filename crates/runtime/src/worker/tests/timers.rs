@@ -1,7 +1,7 @@
 //! Many timers that are due at once: each step fires some of them, and records and control mail have their turn in between.
 
-use super::job::{KEYS, KeyBy};
-use crate::attempt::{Attempt, Claim, WorkerOptions, World};
+use super::job::{KEYS, KeyBy, alone};
+use crate::attempt::{Attempt, WorkerOptions};
 use crate::control::{Order, Report, ToWorker};
 use crate::error::{Error, Result};
 use crate::operator::{Context, Operator, Quantum, Signal};
@@ -9,7 +9,6 @@ use crate::plan::{OperatorPlan, Plan, Role, Vertex};
 use crate::record::Keyed;
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
 use crate::state::{AnyTimers, TimerState};
-use crate::testing::memory_files::MemoryFiles;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
 use crate::time::{Time, Timestamp};
 use crate::worker::Mail;
@@ -115,26 +114,7 @@ fn plan(fired: &Arc<Mutex<Vec<u64>>>) -> Plan {
 
 fn attempt(fired: &Arc<Mutex<Vec<u64>>>) -> Arc<Attempt> {
     let quantum = Quantum { time: Duration::from_secs(1), records: QUANTUM };
-    Arc::new(Attempt {
-        id: AttemptId(1),
-        plan: Arc::new(plan(fired)),
-        workers: 1,
-        incarnation: "i".into(),
-        key_seed: 7,
-        key_groups: 128,
-        first_checkpoint: CheckpointId(1),
-        restore: None,
-        claim: Some(Claim { overwrite: false }),
-        adopted: Vec::new(),
-        options: WorkerOptions { quantum, ..WorkerOptions::default() },
-        world: World {
-            files: Arc::new(MemoryFiles::new()),
-            threads: Arc::new(super::script::Nothing),
-            stdout: Arc::new(|_: &str| ()),
-            heartbeats: Default::default(),
-            stores: None,
-        },
-    })
+    alone(plan(fired), WorkerOptions { quantum, ..WorkerOptions::default() })
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! A source that waits for a moment and may not be asked any more does not have its worker come again and again.
 
-use crate::attempt::{Attempt, Claim, WorkerOptions, World};
+use super::job::alone;
+use crate::attempt::{Attempt, WorkerOptions};
 use crate::control::{Order, ToWorker};
 use crate::error::Result;
-use crate::operator::{Context, Operator, Signal};
+use crate::operator::fan::fan;
 use crate::plan::{OperatorPlan, Plan, Role, Vertex};
 use crate::source::{BoxedReader, Next, Source, SourceContext, SplitReader};
-use crate::testing::memory_files::MemoryFiles;
 use crate::testing::{DeterministicHost, Random, VirtualClock};
-use crate::time::{Clock, Time, Timestamp};
+use crate::time::{Clock, Time};
 use crate::worker::Mail;
 use flott_checkpoint::{AttemptId, Barrier, CheckpointId, Kind, Mode};
 use std::sync::Arc;
@@ -54,49 +54,18 @@ impl SplitReader for Soon {
     }
 }
 
-struct Nowhere;
-
-impl Operator<u64> for Nowhere {
-    fn on_record(&mut self, _: u64, _: Option<Timestamp>, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-
-    fn on_signal(&mut self, _: Signal, _: &mut Context<'_>) -> Result<()> {
-        Ok(())
-    }
-}
-
 fn attempt() -> Arc<Attempt> {
     let vertex = Vertex {
         name: "soon".into(),
         is_source: true,
         inputs: vec![],
         outputs: vec![],
-        build: Arc::new(|builder| Ok(builder.source("soon", Arc::new(Soon), Box::new(Nowhere)))),
+        build: Arc::new(|builder| Ok(builder.source("soon", Arc::new(Soon), fan(Vec::new())))),
     };
     let role = Role::Source { replayable: true, bounded: false };
     let source = OperatorPlan { name: "soon".into(), renamed_from: None, vertex: 0, role, states: vec![] };
     let plan = Plan { job: "soon".into(), vertices: vec![vertex], edges: vec![], operators: vec![source] };
-    Arc::new(Attempt {
-        id: AttemptId(1),
-        plan: Arc::new(plan),
-        workers: 1,
-        incarnation: "i".into(),
-        key_seed: 7,
-        key_groups: 128,
-        first_checkpoint: CheckpointId(1),
-        restore: None,
-        claim: Some(Claim { overwrite: false }),
-        adopted: Vec::new(),
-        options: WorkerOptions::default(),
-        world: World {
-            files: Arc::new(MemoryFiles::new()),
-            threads: Arc::new(super::script::Nothing),
-            stdout: Arc::new(|_: &str| ()),
-            heartbeats: Default::default(),
-            stores: None,
-        },
-    })
+    alone(plan, WorkerOptions::default())
 }
 
 /// How many turns the worker takes in a second in which nothing happens, after a barrier of this kind.
